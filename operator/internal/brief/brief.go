@@ -12,7 +12,7 @@ const (
 	Message = 4096
 	// Note is how long an event's note may be. The API allows 1,024 bytes.
 	Note = 1000
-	// item is how long one item of a list may be, and most how many are written.
+	// item is how long one item of a list may be, and most is how many are written.
 	item = 500
 	most = 5
 )

@@ -1,5 +1,6 @@
 // Package certs makes the certificates of a managed etcd: an authority for each cluster, and what it signs for the
-// members of the etcd and their clients. It is pure but for randomness: it reads and gives the entries of a Secret.
+// members of the etcd and their clients. Apart from randomness it is pure: it reads and returns the entries of a
+// Secret.
 package certs
 
 import (
@@ -24,7 +25,8 @@ const (
 	AuthorityLife = 3650 * day
 	// Life is for how long what it signs is valid.
 	Life = 365 * day
-	// backdated: clocks of nodes differ, and a certificate must not come from the future.
+	// backdated: certificates begin this much earlier, because clocks of nodes differ and a certificate must not begin in
+	// the future.
 	backdated = time.Hour
 )
 
@@ -36,7 +38,8 @@ const Member = "etcd-member"
 type Leaf struct {
 	Name       string // of its entries
 	CommonName string
-	// Hosts are names and addresses of a server; none: it is a client's. etcd looks up the names that are in a client's.
+	// Hosts are the names and addresses of a server; none for a client. (etcd would look up names in a client's
+	// certificate.)
 	Hosts []string
 }
 
@@ -67,7 +70,7 @@ func newAuthority(owner string, now time.Time) (pair, error) {
 	return sign(template, pair{})
 }
 
-// issue makes what `leaf` asks for; it is never valid for longer than its authority.
+// issue creates the certificate that `leaf` describes; it is never valid for longer than its authority.
 func issue(leaf Leaf, by pair, now time.Time) (pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: leaf.CommonName},
@@ -93,7 +96,7 @@ func issue(leaf Leaf, by pair, now time.Time) (pair, error) {
 	return sign(template, by)
 }
 
-// sign makes a key and its certificate; without an authority it signs itself.
+// sign creates a key and its certificate; without an authority the certificate is self-signed.
 func sign(template *x509.Certificate, by pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -149,7 +152,7 @@ func decodeKeys(text []byte) (out []crypto.Signer, err error) {
 	return out, nil
 }
 
-// decodePair reads an entry; one certificate and the key that belongs to it.
+// decodePair reads an entry: one certificate with its key.
 func decodePair(cert, key []byte) (pair, error) {
 	certs, err := decodeCerts(cert)
 	if err != nil {

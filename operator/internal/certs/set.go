@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Names of the entries that every set has. Each leaf has NAME.crt and NAME.key beside them.
+// Names of the entries that every set has, in addition to NAME.crt and NAME.key of each leaf.
 const (
 	// AuthorityCert holds the authorities to trust, oldest first.
 	AuthorityCert = "ca.crt"
@@ -26,8 +26,8 @@ type Set struct {
 	leaves      map[string]pair
 }
 
-// Read reads the entries of a cluster. What is of another cluster (owner: the cluster's UID) or cannot be read is left
-// out, so that it is made again.
+// Read reads the entries of a cluster. Entries of another cluster (owner: the cluster's UID), and unreadable ones, are
+// left out, so that they are created again.
 func Read(owner string, entries map[string][]byte) *Set {
 	s := &Set{owner: owner, leaves: map[string]pair{}}
 	certs, err := decodeCerts(entries[AuthorityCert])
@@ -95,7 +95,7 @@ func (s *Set) authorityOf(cert *x509.Certificate) *pair {
 	return nil
 }
 
-// Authorities names those that are in the set, oldest first: a pod that starts now trusts these.
+// Authorities names the authorities in the set, oldest first: a pod that starts now trusts them.
 func (s *Set) Authorities() string {
 	var out []string
 	for _, authority := range s.authorities {
@@ -109,11 +109,12 @@ func trustedBy(noted string, authority pair) bool {
 	return slices.Contains(strings.Split(noted, "."), fingerprint(authority.cert))
 }
 
-// Renew brings the set up to date: it has an authority and all leaves, and nothing of it is in the last third of its life.
-// It says what it changed, and nothing if the set was good. pods are the Authorities that were noted on each pod that runs.
+// Renew brings the set up to date: afterwards it has an authority and all leaves, and none of them is in the last third
+// of its life. It returns what it changed; nothing if the set was good. pods are the Authorities noted on each running
+// pod.
 //
-// The trusted-signer rule: while an older authority can sign, a new one signs nothing before every pod trusts it. Programs
-// read whom to trust when they start, and their certificates whenever they need one.
+// The trusted-signer rule: while an older authority can sign, a new one signs nothing before every pod trusts it.
+// Programs read the authorities to trust only at their start, but their certificates whenever they need one.
 func (s *Set) Renew(wanted []Leaf, pods []string, now time.Time) (changed []string, err error) {
 	before := len(s.authorities)
 	s.authorities = slices.DeleteFunc(s.authorities, func(a pair) bool { return !validAt(a.cert, now) })
@@ -152,8 +153,8 @@ func validAt(cert *x509.Certificate, now time.Time) bool {
 	return !now.Before(cert.NotBefore) && now.Before(cert.NotAfter)
 }
 
-// signer is who signs now: the newest authority that every pod trusts. Where none of those can sign (the key was lost), it
-// is the newest, and not every pod trusts it.
+// signer is the authority that signs now: the newest one that every pod trusts. If none of those can sign (the key was
+// lost), it is the newest one, which not every pod trusts.
 func (s *Set) signer(pods []string) (by pair, trusted bool) {
 	for _, candidate := range slices.Backward(s.authorities) {
 		doubted := slices.ContainsFunc(pods, func(noted string) bool { return !trustedBy(noted, candidate) })
@@ -164,8 +165,8 @@ func (s *Set) signer(pods []string) (by pair, trusted bool) {
 	return s.authorities[len(s.authorities)-1], false
 }
 
-// stale says whether a certificate has to be made again. One that every pod trusts is kept to its end rather than replaced
-// by one that some do not.
+// stale says whether a certificate must be replaced. A certificate that every pod trusts is kept to its end if the new
+// one would not be trusted by all.
 func (s *Set) stale(cert *x509.Certificate, leaf Leaf, signer pair, trusted bool, now time.Time) bool {
 	by := s.authorityOf(cert)
 	if by == nil || !validAt(cert, now) || cert.Subject.CommonName != leaf.CommonName || !slices.Equal(hostsOf(cert), sorted(leaf.Hosts)) {
@@ -188,7 +189,7 @@ func sorted(list []string) []string {
 	return out
 }
 
-// Due is when something has to be renewed next.
+// Due is when the next renewal is due.
 func (s *Set) Due() time.Time {
 	var due time.Time
 	sooner := func(at time.Time) {
@@ -205,8 +206,8 @@ func (s *Set) Due() time.Time {
 	return due
 }
 
-// Outgrown says why a pod that trusts the authorities of `noted` has to start again, because the newest, which it does not
-// trust, will soon have to sign; empty: it has not.
+// Outgrown says why a pod that trusts the authorities in `noted` must be restarted: it does not trust the newest
+// authority, which will soon have to sign. Empty: no restart is needed.
 func (s *Set) Outgrown(noted string, now time.Time) string {
 	n := len(s.authorities)
 	if n < 2 || trustedBy(noted, s.authorities[n-1]) {
@@ -225,7 +226,7 @@ func (s *Set) Outgrown(noted string, now time.Time) string {
 	return ""
 }
 
-// Until is to when the certificate of this name is valid; the zero time: there is none.
+// Until is the end of validity of the certificate of this name; the zero time: there is none.
 func (s *Set) Until(name string) time.Time {
 	if leaf, ok := s.leaves[name]; ok {
 		return leaf.cert.NotAfter

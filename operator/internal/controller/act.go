@@ -17,13 +17,14 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// act carries the decision out. One member's trouble does not keep the others from going on.
+// act carries the decision out. A failure of one member does not stop the work on others.
 func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decision, evictions plan.Eviction, done *steps) {
 	a := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}
 	if !r.adopt(ctx, o, done) {
 		return
 	}
-	if !r.holdEvictions(ctx, o, evictions, done) { // another server might go with the one whose pod is created or restarted
+	if !r.holdEvictions(ctx, o, evictions, done) {
+		// Otherwise another server could be evicted together with the one whose pod is created or restarted.
 		d.Create, d.Restart = nil, nil
 	}
 	r.record(ctx, o, d, done)
@@ -61,13 +62,13 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	r.applyBudgets(ctx, a, o, evictions, done)
 }
 
-// holdEvictions has no server evicted from now on, if that was decided: before anything is done that makes a pod ready, which
-// the budget would count.
+// holdEvictions forbids evictions of servers from now on, if that was decided. It must come before anything that makes
+// a pod ready, because the budget would count that pod.
 func (r *ClusterReconciler) holdEvictions(ctx context.Context, o *observed, evictions plan.Eviction, done *steps) bool {
 	budget := specs.DisruptionBudget(o.cluster, evictions.Keep)
 	live := o.budgets[budget.Name]
 	if evictions.Held == "" || live == nil {
-		return true // none: then nothing was let go before
+		return true // none: so no eviction was allowed before
 	}
 	a, held := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}, &policyv1.PodDisruptionBudget{}
 	if !done.attempt("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, live, held)) {
@@ -77,8 +78,8 @@ func (r *ClusterReconciler) holdEvictions(ctx context.Context, o *observed, evic
 	return true
 }
 
-// adopt makes the cluster the owner of what an orphaning delete left, after a look past the cache that the cluster is
-// still the one (the owner rule): a cluster that was deleted meanwhile must not take it along.
+// adopt makes the cluster the owner of objects that an orphaning delete left. Before that it reads past the cache that
+// the cluster is still the same (the owner rule): otherwise the deletion of the old cluster would delete them, too.
 func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps) bool {
 	if len(o.orphans) == 0 {
 		return true
@@ -96,7 +97,7 @@ func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps)
 	if !done.attempt("reading the cluster past the cache", err) {
 		return false
 	}
-	for _, orphan := range o.orphans { // all else is applied, with its owner
+	for _, orphan := range o.orphans { // all other objects are applied with their owner
 		pod, isPod := orphan.(*corev1.Pod)
 		if !isPod || !names[pod.Name] {
 			continue
@@ -113,7 +114,7 @@ func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps)
 	return true
 }
 
-// actOnMember sees to one pod's Service, volume and, if decided, the pod.
+// actOnMember maintains one member's Service and volume, and its pod if that was decided.
 func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *observed, d plan.Decision, m member, done *steps) {
 	if m.exposed(o) {
 		service, name := &corev1.Service{}, specs.OutsideServiceName(m.name)
@@ -145,7 +146,8 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 	}
 }
 
-// createPod creates the member's pod. One of the name that the cache does not have is another's.
+// createPod creates the member's pod. If a pod of this name exists that the cache does not have, it belongs to somebody
+// else.
 func (r *ClusterReconciler) createPod(ctx context.Context, o *observed, m member) error {
 	pod := m.wantedPod(o)
 	err := r.Create(ctx, pod, fieldOwner)
@@ -157,7 +159,7 @@ func (r *ClusterReconciler) createPod(ctx context.Context, o *observed, m member
 		if !metav1.IsControlledBy(&there, o.cluster) {
 			return fmt.Errorf("a pod of this name exists and is not this cluster's (controlled by %s)", controllerText(&there))
 		}
-		return nil // the cache is behind
+		return nil // the cache does not show it yet
 	}
 	if err != nil {
 		return err
@@ -177,8 +179,8 @@ func controllerText(object metav1.Object) string {
 	return "nothing"
 }
 
-// replaceFailed records the failure and then deletes the pod: in this order, so that a crash in between
-// never shortens the back-off.
+// replaceFailed records the failure and then deletes the pod, in this order, so that a crash in between never shortens
+// the back-off.
 func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, replacement := range d.Replace {
 		m := memberOf(o, replacement.ID)
@@ -194,7 +196,7 @@ func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d pl
 	}
 }
 
-// takeAway deletes the pod whose turn it is in a rolling restart, or a coordinator that is not wanted.
+// takeAway deletes the next pod of a rolling restart, or a coordinator that is not wanted.
 func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, id := range d.Restart {
 		m := memberOf(o, id)
@@ -212,8 +214,8 @@ func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.De
 	}
 }
 
-// deleteUnexposed removes outside Services once spec no longer asks for them, and those of coordinators that are
-// gone.
+// deleteUnexposed removes outside Services once spec no longer asks for them, and those of coordinators that do not
+// exist any more.
 func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed, done *steps) {
 	for name, service := range o.services {
 		if name == o.cluster.Name || service.Labels[specs.LabelComponent] == specs.ComponentEtcd || service.DeletionTimestamp != nil || !metav1.IsControlledBy(service, o.cluster) {
@@ -228,7 +230,7 @@ func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed, do
 	}
 }
 
-// publish says how to connect.
+// publish writes the ConfigMap that says how to connect.
 func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed, done *steps) {
 	c := o.cluster
 	var outside []string
@@ -250,7 +252,8 @@ func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed,
 	done.attempt("ConfigMap "+name, a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[name]), &corev1.ConfigMap{}))
 }
 
-// applyBudgets keeps servers, and a majority of the others, from being evicted. The servers' comes last: it may let one go.
+// applyBudgets keeps servers, and a majority of the others, from being evicted. The servers' budget comes last, because
+// it may allow an eviction.
 func (r *ClusterReconciler) applyBudgets(ctx context.Context, a applier, o *observed, evictions plan.Eviction, done *steps) {
 	c := o.cluster
 	wanted := []*policyv1.PodDisruptionBudget{specs.CoordinatorBudget(c)}

@@ -8,7 +8,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// announce turns changes of conditions into events. What is not known is no news.
+// announce turns changes of conditions into events. A change to Unknown causes none.
 func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) {
 	for _, c := range wanted.Conditions {
 		before := meta.FindStatusCondition(cluster.Status.Conditions, c.Type)
@@ -23,7 +23,7 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 			good = c.Reason != ramcloudv1.ReasonRecoveryBlocked
 		}
 		if c.Type == ramcloudv1.ConditionUpToDate && c.Reason != ramcloudv1.ReasonRollRefused {
-			if before != nil || !good { // an update that waits is no trouble
+			if before != nil || !good { // a pending update is not a problem
 				r.event(cluster, corev1.EventTypeNormal, c.Reason, c.Type, "%s", c.Message)
 			}
 			continue
@@ -43,9 +43,9 @@ func (r *ClusterReconciler) announce(cluster *ramcloudv1.RAMCloudCluster, wanted
 	}
 }
 
-// passes says whether what a condition tells is expected to pass by itself, so that it is worth no warning: what waits for a
-// recovery becomes Degraded if it lasts, and a member that was to be restarted is away for a while. That a recovery is
-// blocked is told by Recovering, once.
+// passes says whether a condition's state is expected to end by itself, so that no warning is needed: waiting for a
+// recovery becomes Degraded if it lasts, and a member that is being restarted is away for a while. Recovering tells
+// once that a recovery is blocked.
 func passes(c metav1.Condition, wanted ramcloudv1.RAMCloudClusterStatus) bool {
 	reason := func(kind string) string {
 		if other := meta.FindStatusCondition(wanted.Conditions, kind); other != nil {

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// fieldOwner owns, in server-side apply, what the operator decides.
+	// fieldOwner owns the operator's fields in server-side apply.
 	fieldOwner = client.FieldOwner("ramcloud-operator")
-	// annotationApplied is the hash of what was applied last: fields that are no longer wanted show in it.
+	// annotationApplied is the hash of the object that was applied last. It changes if a field is no longer wanted.
 	annotationApplied = "ramcloud.dev/applied-hash"
 )
 
-// applier brings objects to the wanted state with server-side apply, and sends nothing when the object
-// read already is in it.
+// applier brings objects to the wanted state with server-side apply. It sends nothing if the object is in that state
+// already.
 type applier struct {
 	client client.Client
 	scheme *runtime.Scheme
-	wrote  func(client.Object) // is told of each write
+	wrote  func(client.Object) // called for each write
 }
 
-// apply makes the object as wanted. live is the object as read, or nil when there is none; result
-// receives the object as it is afterwards.
+// apply brings an object to the wanted state. live is the object as read, nil if there is none; result receives the
+// object after the write.
 func (a applier) apply(ctx context.Context, wanted, live, result client.Object) error {
 	fields, err := a.fields(wanted)
 	if err != nil {
@@ -85,8 +85,8 @@ func (a applier) fields(wanted client.Object) (map[string]any, error) {
 	return u.Object, nil
 }
 
-// inPlace says whether the live object has every wanted field, and nothing that was wanted before and
-// is not any more (which the hash tells).
+// inPlace says whether the live object has every wanted field, and (by the hash) no field that was wanted before and is
+// not any more.
 func (a applier) inPlace(fields map[string]any, live client.Object) (bool, error) {
 	have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a applier) inPlace(fields map[string]any, live client.Object) (bool, error
 	}
 	want := map[string]any{}
 	for key, value := range fields {
-		if key != "apiVersion" && key != "kind" { // typed objects that were read have none
+		if key != "apiVersion" && key != "kind" { // typed objects from the cache have none
 			want[key] = value
 		}
 	}
@@ -109,7 +109,7 @@ func mustUnstructured(object client.Object) map[string]any {
 	return fields
 }
 
-// prune drops nulls and empty maps and lists: what a typed object does not set.
+// prune drops nulls, empty maps and empty lists, which stand for unset fields of typed objects.
 func prune(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -136,8 +136,8 @@ func prune(value any) any {
 	return value
 }
 
-// contains says whether have has everything that want has. Lists have to agree in length; strings that
-// are quantities agree by value.
+// contains says whether `have` includes everything in `want`. Lists must have equal lengths; quantities are compared by
+// value.
 func contains(have, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:

@@ -16,7 +16,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// generationsOf are the generations of the claims by the pod that they are for.
+// generationsOf are the generations of the claims, by the name of their pod.
 func generationsOf(claims map[string]*corev1.PersistentVolumeClaim) map[string][]int32 {
 	out := map[string][]int32{}
 	for name := range claims {
@@ -30,7 +30,8 @@ func generationsOf(claims map[string]*corev1.PersistentVolumeClaim) map[string][
 	return out
 }
 
-// generation is that of the member's claim: the one that its pod has, or the newest that is not retired; 0: there is none.
+// generation is the generation of the member's claim: of the one that its pod uses, or the newest that is not retired;
+// 0: there is none.
 func (m member) generation(o *observed) int32 {
 	if pod := o.pods[m.name]; pod != nil {
 		if of, generation, ok := specs.ParseVolumeClaimName(specs.ClaimOf(pod)); ok && of == m.name {
@@ -46,8 +47,9 @@ func (m member) generation(o *observed) int32 {
 	return newest
 }
 
-// nextGeneration is that of a claim that is made for the member. A pod that waits for one says which. The record knows of
-// claims that do not exist any more; one that was lost, too, only lets a name be used again.
+// nextGeneration is the generation of a new claim for the member. A pod that waits for a claim names it. The record
+// tells the generations of claims that do not exist any more. If the record was lost, too, a name may be used again,
+// which is harmless.
 func (m member) nextGeneration(o *observed) int32 {
 	if o.pods[m.name] != nil {
 		return m.generation(o)
@@ -67,7 +69,7 @@ func (m member) claim(o *observed) *corev1.PersistentVolumeClaim {
 	return o.claims[specs.VolumeClaimName(m.name, m.generation(o))]
 }
 
-// claimNames are those that the member uses or is to use.
+// claimNames are the names of claims that the member uses or will use.
 func (m member) claimNames(o *observed) (out []string) {
 	claim := m.claim(o)
 	if claim != nil {
@@ -96,8 +98,9 @@ func (m member) retired(o *observed) (out []plan.Claim) {
 	return out
 }
 
-// noted is the id that is noted on a server's claim. An operator that noted it in the record only knew one claim. What a
-// server of a former cluster had says nothing: the coordinator of this one would answer about a server of its own.
+// noted is the id that is noted on a server's claim. Earlier operators noted it only in the record, for the only claim.
+// An id of a former cluster is ignored, because this cluster's coordinator would answer about its own server with that
+// id.
 func (m member) noted(o *observed, claim *corev1.PersistentVolumeClaim) string {
 	text, isNoted := claim.Annotations[specs.AnnotationEnlisted]
 	if record := o.servers[m.name]; !isNoted && record != nil && claim.Name == specs.VolumeClaimName(m.name, 1) && len(o.generations[m.name]) == 1 {
@@ -115,8 +118,8 @@ func (o *observed) uuid() string {
 	return cmp.Or(o.cluster.Status.Coordinator.ClusterUUID, o.picture.Status.GetClusterUuid())
 }
 
-// ensureVolume makes the member's volume claim if that was decided, in the place of one that is lost; or only sees to its
-// owner, its finalizer and the id that is noted on it.
+// ensureVolume creates the member's volume claim if that was decided, also in place of a lost one. Otherwise it
+// maintains the claim's owner, finalizer and noted id.
 func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d plan.Decision, m member) error {
 	live := m.claim(o)
 	if live != nil && slices.Contains(d.Retire, m.id) {
@@ -126,7 +129,7 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 		live = nil
 	}
 	switch {
-	case live != nil: // also when one was decided for a server that does not exist yet: its claim was kept
+	case live != nil: // also for a new server whose claim was kept from before
 		return r.keepVolume(ctx, o, m, live)
 	case slices.Contains(d.Volumes, m.id):
 		return r.createVolume(ctx, o, m)
@@ -134,7 +137,7 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 	return nil
 }
 
-// createVolume makes the next claim of the member.
+// createVolume creates the next claim of the member.
 func (r *ClusterReconciler) createVolume(ctx context.Context, o *observed, m member) error {
 	wanted := m.volumeClaim(o, m.nextGeneration(o))
 	made := m.made(o) || len(m.retired(o)) > 0
@@ -144,7 +147,7 @@ func (r *ClusterReconciler) createVolume(ctx context.Context, o *observed, m mem
 		if err == nil && foreign {
 			err = fmt.Errorf("%s exists and is not this cluster's", wanted.Name)
 		}
-		return err // nil: the cache is behind
+		return err // nil: the cache does not show it yet
 	}
 	if err != nil {
 		return err
@@ -163,7 +166,8 @@ func (r *ClusterReconciler) createVolume(ctx context.Context, o *observed, m mem
 	return nil
 }
 
-// retire notes that the server gets another claim, and by which id the coordinator can be asked about this one.
+// retire notes on the claim that the server gets another one, and the id with which the coordinator can be asked about
+// this volume.
 func (r *ClusterReconciler) retire(ctx context.Context, o *observed, m member, live *corev1.PersistentVolumeClaim) error {
 	changed := live.DeepCopy()
 	m.noteID(o, changed)
@@ -171,21 +175,21 @@ func (r *ClusterReconciler) retire(ctx context.Context, o *observed, m member, l
 	return r.patchClaim(ctx, o, live, changed)
 }
 
-// noteID notes on the claim of a server under which id the server enlisted with it, and says whether that was news.
+// noteID notes on a server's claim the id under which the server enlisted with it. True if the note changed.
 func (m member) noteID(o *observed, claim *corev1.PersistentVolumeClaim) bool {
 	text := ""
 	if id := o.memberForPlan(m).ServerID; id != "" {
 		text = o.uuid() + "/" + id
 	}
 	if was, is := claim.Annotations[specs.AnnotationEnlisted]; was == text && is || text == "" {
-		return false // what another cluster noted is kept until this one knows better
+		return false // a note of another cluster is kept until this cluster has its own
 	}
 	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, specs.AnnotationEnlisted, text)
 	return true
 }
 
-// keepVolume sees to a claim's owner, finalizer and id. The rest of a claim is not changed once it exists, nor is the owner of
-// one that another object controls.
+// keepVolume maintains a claim's owner, finalizer and id. Nothing else of an existing claim is changed, nor the owner
+// of a claim that another object controls.
 func (r *ClusterReconciler) keepVolume(ctx context.Context, o *observed, m member, live *corev1.PersistentVolumeClaim) error {
 	wanted := m.volumeClaim(o, m.generation(o))
 	changed := live.DeepCopy()

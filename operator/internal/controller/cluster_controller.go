@@ -34,33 +34,33 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// lookAgain is when to look again at what will have changed soon; mostly an event comes first.
+// lookAgain is when to reconcile again if a change is expected soon; mostly an event comes first.
 const lookAgain = time.Second
 
 // ClusterReconciler reconciles RAMCloudClusters.
 type ClusterReconciler struct {
 	client.Client
-	// Uncached reads what the cache leaves out.
+	// Uncached reads objects that are not in the cache.
 	Uncached client.Reader
 	Recorder events.EventRecorder
 	Watchers *coordinator.Watchers
-	// Leases say which namespaces this operator looks after; nil: all that it can read.
+	// Leases decide which namespaces this operator is responsible for; nil: all that it can read.
 	Leases *scope.Leases
-	// Defaults where a cluster says nothing.
+	// Defaults for fields that a cluster does not set.
 	Defaults Defaults
-	// Version is the operator's own; what is no version is not compared with anything.
+	// Version is the operator's own version; if it is not a valid version, it is not compared.
 	Version string
 
-	// AdminAddress is where a cluster's admin API is; nil: at its stable name. For an operator that runs
-	// outside the Kubernetes cluster, and tests.
+	// AdminAddress returns the address of a cluster's admin API; nil: its stable name. For tests, and for an operator that
+	// runs outside the Kubernetes cluster.
 	AdminAddress func(*ramcloudv1.RAMCloudCluster) string
-	// Rejoin puts a member of a cluster's etcd out and in again; nil: by the etcd's API at its stable names.
+	// Rejoin removes a member of a cluster's etcd and adds it again; nil: with the etcd's API at its stable names.
 	Rejoin func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
-	// Reach has the others reach a member of a cluster's etcd by TLS; nil: by the etcd's API.
+	// Reach makes the other members reach a member of a cluster's etcd by TLS; nil: with the etcd's API.
 	Reach func(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, index int32) error
 	// Namespace is the operator's own, from which etcds are reached; empty: it is not known.
 	Namespace string
-	// Releaser asks a cluster's coordinator which volumes may go; nil: its admin API.
+	// Releaser asks a cluster's coordinator which volumes may be deleted; nil: with its admin API.
 	Releaser func(*ramcloudv1.RAMCloudCluster) coordinator.Releaser
 	// Now is the clock; nil: the real one.
 	Now func() time.Time
@@ -88,7 +88,7 @@ func (r *ClusterReconciler) adminAddress(cluster *ramcloudv1.RAMCloudCluster) st
 	return specs.AdminAddress(cluster)
 }
 
-// rejoin lets a member of etcd start again without the data that it lost.
+// rejoin lets a member of etcd that lost its data start with an empty volume.
 func (r *ClusterReconciler) rejoin(ctx context.Context, o *observed, index int32) error {
 	if r.Rejoin != nil {
 		return r.Rejoin(ctx, o.cluster, index)
@@ -106,7 +106,7 @@ func (r *ClusterReconciler) rejoin(ctx context.Context, o *observed, index int32
 	return c.Rejoin(ctx, specs.EtcdPeerURL(o.cluster, index, specs.TLSStage(o.cluster) == plan.TLSRequired))
 }
 
-// CacheOptions restricts the cache to what belongs to clusters, whatever else runs in Kubernetes.
+// CacheOptions restricts the cache to objects that belong to clusters.
 func CacheOptions() cache.Options {
 	ours, err := labels.NewRequirement(specs.LabelManagedBy, selection.Equals, []string{specs.ManagedBy})
 	if err != nil {
@@ -162,13 +162,14 @@ func (r *ClusterReconciler) SetupWithManager(mgr ctrl.Manager, tuning coordinato
 		Complete(r)
 }
 
-// Reconcile brings one cluster a step closer to what is wanted and reports where it is.
+// Reconcile brings one cluster a step closer to the wanted state, and reports its status.
 func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var cluster ramcloudv1.RAMCloudCluster
 	err := r.Get(ctx, request.NamespacedName, &cluster)
 	if apierrors.IsNotFound(err) || (err == nil && cluster.DeletionTimestamp != nil) {
-		// Everything that shall go has the cluster as its owner. Nobody can be asked about the volumes any more, and a
-		// namespace that is deleted must not wait for them: nor for a lease, of which there is none in it any more.
+		// Kubernetes deletes everything that the cluster owns. No coordinator can be asked about the volumes any more, so
+		// their finalizers are removed. A deleted namespace must wait neither for them nor for a lease, because its lease is
+		// deleted, too.
 		if err := r.letGo(ctx, request.NamespacedName); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -188,7 +189,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		countReconcile(request.NamespacedName, err)
 		return ctrl.Result{}, err
 	}
-	if !r.Leases.Holds(request.Namespace) { // another operator does, or it is not ours yet
+	if !r.Leases.Holds(request.Namespace) { // another operator holds it, or this one does not hold it yet
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	var done steps
@@ -197,7 +198,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	err = done.err()
 	countReconcile(request.NamespacedName, err)
 	if err != nil {
-		return ctrl.Result{}, err // it is tried again with back-off
+		return ctrl.Result{}, err // retried with back-off
 	}
 	if len(done.of(retry)) > 0 && (again == 0 || again > lookAgain) {
 		again = lookAgain
@@ -205,7 +206,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// reconcile takes the steps, notes how each ended, and says when to look again although nothing changed (0: never).
+// reconcile runs the steps, notes how each ended, and returns when to reconcile again without an event (0: never).
 func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, done *steps) time.Duration {
 	o, err := r.observe(ctx, cluster)
 	if !done.attempt("reading what there is", err) {
@@ -248,8 +249,8 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 	return again
 }
 
-// behind says whether the cache does not show yet what this operator wrote (the own-writes rule). What was written and is
-// gone again will never be shown, and is asked for past the cache.
+// behind says whether the cache does not show this operator's own writes yet (the own-writes rule). An object that was
+// written and deleted since will never be shown, so it is read past the cache.
 func (r *ClusterReconciler) behind(ctx context.Context, o *observed, done *steps) bool {
 	key := client.ObjectKeyFromObject(o.cluster)
 	late := false
@@ -276,7 +277,7 @@ func (r *ClusterReconciler) wrote(o *observed, object client.Object) {
 	r.expected.expect(client.ObjectKeyFromObject(o.cluster), object, false, r.now())
 }
 
-// delete deletes the object that was looked at, and no later one of the same name.
+// delete deletes exactly the object that was read, not a later one of the same name.
 func (r *ClusterReconciler) delete(ctx context.Context, o *observed, object client.Object) error {
 	uid := object.GetUID()
 	err := r.Delete(ctx, object, client.Preconditions{UID: &uid})
@@ -287,7 +288,7 @@ func (r *ClusterReconciler) delete(ctx context.Context, o *observed, object clie
 	return nil
 }
 
-// orNil turns a typed nil into the nil that apply knows.
+// orNil turns a typed nil pointer into the untyped nil that apply expects.
 func orNil[T any, P interface {
 	*T
 	client.Object

@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// sharedFor is how long the Secret and the NetworkPolicy of a namespace count as they were read. They are read past the
-	// cache: the operator has no right to list them.
+	// sharedFor is how long the Secret and the NetworkPolicy of a namespace are cached here. They are read past the
+	// ordinary cache, because the operator has no right to list them.
 	sharedFor = time.Minute
-	// lookAtShared is when a quiet cluster looks whether they are still there.
+	// lookAtShared is how often a quiet cluster checks that they still exist.
 	lookAtShared = 10 * time.Minute
 )
 
@@ -41,8 +41,8 @@ type shared struct {
 	secretAt, policyAt time.Time                   // when they were read
 }
 
-// sharedObjects are those that were read or written last. A Secret that somebody deletes is written again from here, so that
-// no authority is lost while an operator runs.
+// sharedObjects are the objects as last read or written. If somebody deletes the Secret, it is written again from here,
+// so that no authority is lost while an operator runs.
 type sharedObjects struct {
 	mutex       sync.Mutex
 	byNamespace map[string]shared
@@ -54,7 +54,7 @@ func (s *sharedObjects) get(namespace string) shared {
 	return s.byNamespace[namespace]
 }
 
-// update notes what `change` makes of it, and gives that.
+// update applies `change` to the namespace's entry, and returns the result.
 func (s *sharedObjects) update(namespace string, change func(*shared)) shared {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -67,9 +67,8 @@ func (s *sharedObjects) update(namespace string, change func(*shared)) shared {
 	return one
 }
 
-// secureEtcd sees to a managed etcd's way to TLS: it notes the stage that holds from now on, has the certificates for it, and
-// closes the etcd to strangers. The plan's input is completed with what it finds. False: nothing may be made of the etcd or its
-// clients now.
+// secureEtcd moves a managed etcd towards TLS: it notes the present stage, renews the certificates, and applies the
+// NetworkPolicy. It adds its results to the plan's input. False: no pods of the etcd or its clients may be created now.
 func (r *ClusterReconciler) secureEtcd(ctx context.Context, o *observed, input *plan.Observed, done *steps) bool {
 	if input.EtcdMembers == 0 || input.Paused {
 		return true
@@ -101,7 +100,7 @@ func (r *ClusterReconciler) secureEtcd(ctx context.Context, o *observed, input *
 	return true
 }
 
-// readSecret reads the namespace's Secret, if it was not read lately. A deleted one is written again as it was.
+// readSecret reads the namespace's Secret, unless it was read recently. A deleted Secret is written again.
 func (r *ClusterReconciler) readSecret(ctx context.Context, namespace string) (data map[string][]byte, there bool, err error) {
 	one := r.shared.get(namespace)
 	if one.secretAt.IsZero() || r.now().Sub(one.secretAt) >= sharedFor {
@@ -157,8 +156,8 @@ func (r *ClusterReconciler) renewCertificates(ctx context.Context, o *observed, 
 	return nil
 }
 
-// writeSecret applies the cluster's part of the Secret. Each cluster owns its own entries, so that none takes those of another
-// away; and applying by name needs no right to make Secrets of other names.
+// writeSecret applies the cluster's part of the Secret. Each cluster owns its own entries, so that no cluster removes
+// another's. Server-side apply by name needs no right to create Secrets with other names.
 func (r *ClusterReconciler) writeSecret(ctx context.Context, c *ramcloudv1.RAMCloudCluster, wanted *corev1.Secret) error {
 	written := &corev1.Secret{}
 	if err := r.applyShared(ctx, c, wanted, written); err != nil {
@@ -168,7 +167,7 @@ func (r *ClusterReconciler) writeSecret(ctx context.Context, c *ramcloudv1.RAMCl
 	return nil
 }
 
-// closeEtcd applies the NetworkPolicy where it is not as it should be.
+// closeEtcd applies the NetworkPolicy if it differs from the wanted one.
 func (r *ClusterReconciler) closeEtcd(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error {
 	one := r.shared.get(c.Namespace)
 	if one.policyAt.IsZero() || r.now().Sub(one.policyAt) >= sharedFor {
@@ -216,7 +215,7 @@ func (r *ClusterReconciler) applyShared(ctx context.Context, c *ramcloudv1.RAMCl
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, written)
 }
 
-// forgetCertificates takes the entries of a deleted cluster out of the Secret that others still have.
+// forgetCertificates removes the entries of a deleted cluster from the Secret that other clusters still use.
 func (r *ClusterReconciler) forgetCertificates(ctx context.Context, cluster types.NamespacedName) error {
 	secret := &corev1.Secret{}
 	err := r.Uncached.Get(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: specs.EtcdSecretName}, secret)
@@ -244,7 +243,8 @@ func (r *ClusterReconciler) forgetCertificates(ctx context.Context, cluster type
 	return nil
 }
 
-// securePeers are the members that the others reach by TLS. One without a claim begins on a new one, as that will say.
+// securePeers are the members that the others reach by TLS. A member without a claim will start on a new one, which
+// will have the note.
 func (o *observed) securePeers() map[int32]bool {
 	out := map[int32]bool{}
 	for index := range specs.WantedEtcd(o.cluster) {
@@ -257,7 +257,7 @@ func (o *observed) securePeers() map[int32]bool {
 	return out
 }
 
-// etcdClient talks to the cluster's etcd as its members accept it now.
+// etcdClient is a client of the cluster's etcd, with or without TLS, as its members accept it now.
 func (o *observed) etcdClient(members []int32) (etcd.Client, error) {
 	var out etcd.Client
 	for _, index := range members {
@@ -274,7 +274,7 @@ func (o *observed) etcdClient(members []int32) (etcd.Client, error) {
 	return out, err
 }
 
-// securePeer has the other members reach this one by TLS, and notes that on its claim: its next pod takes nothing else.
+// securePeer makes the other members reach this one by TLS, and notes that on its claim: its next pod accepts only TLS.
 func (r *ClusterReconciler) securePeer(ctx context.Context, o *observed, id plan.ID) error {
 	if err := r.reach(ctx, o, id.Index); err != nil {
 		return err
@@ -311,7 +311,7 @@ func (r *ClusterReconciler) reach(ctx context.Context, o *observed, index int32)
 	return c.Reach(ctx, specs.EtcdPeerURL(o.cluster, index, true))
 }
 
-// withoutEtcd leaves out of a decision what makes or takes pods that speak with the etcd.
+// withoutEtcd removes from a decision the creation and deletion of pods of the etcd and its clients.
 func withoutEtcd(d plan.Decision) plan.Decision {
 	speaks := func(id plan.ID) bool { return id.Kind != plan.Server }
 	d.Create = slices.DeleteFunc(slices.Clone(d.Create), speaks)

@@ -16,7 +16,7 @@ type member struct {
 	name string // of its pod
 }
 
-// Defaults are what counts where a cluster says nothing.
+// Defaults apply to fields that a cluster does not set.
 type Defaults struct {
 	NodeImage, EtcdImage string
 	// PriorityClass of all pods; empty: none.
@@ -35,7 +35,7 @@ func memberOf(o *observed, id plan.ID) member {
 	return member{id, specs.ServerName(o.cluster.Name, id.Index)}
 }
 
-// members are all that shall exist.
+// members are all members that shall exist.
 func (o *observed) members(d plan.Decision) []member {
 	var out []member
 	wanted := plan.Observed{EtcdMembers: specs.WantedEtcd(o.cluster), Coordinators: specs.WantedCoordinators(o.cluster)}
@@ -45,7 +45,7 @@ func (o *observed) members(d plan.Decision) []member {
 	return out
 }
 
-// foreign says whether the member's volume is somebody else's.
+// foreign says whether the member's volume claim belongs to something else.
 func (o *observed) foreign(d plan.Decision, m member) bool {
 	return slices.ContainsFunc(m.claimNames(o), func(name string) bool { return slices.Contains(d.Foreign, name) })
 }
@@ -57,8 +57,8 @@ func (m member) hasVolume(o *observed) bool {
 	return m.id.Kind != plan.Coordinator || specs.MetadataOnVolume(o.cluster)
 }
 
-// ports are where the member is reached from outside: by its Service, or, if that is gone or has no address at
-// the moment, as its pod advertises.
+// ports are the member's ports for outside: from its Service or, if that does not exist or has no address at the
+// moment, as its pod advertises them.
 func (m member) ports(o *observed) specs.NodePorts {
 	if service := o.services[specs.OutsideServiceName(m.name)]; service != nil {
 		if ports := specs.AllocatedNodePorts(service); ports.RPC != 0 {
@@ -71,8 +71,8 @@ func (m member) ports(o *observed) specs.NodePorts {
 	return specs.NodePorts{}
 }
 
-// waitsForAddress names the Service whose load balancer has no address yet; empty where there is nothing to
-// wait for. A pod advertises the address, so it is made afterwards.
+// waitsForAddress names the Service whose load balancer has no address yet; empty if there is nothing to wait for. A
+// pod advertises the address, so it is created after that.
 func (m member) waitsForAddress(o *observed) string {
 	if !m.exposed(o) || !specs.Balanced(o.cluster) || m.ports(o).RPC != 0 {
 		return ""
@@ -80,8 +80,8 @@ func (m member) waitsForAddress(o *observed) string {
 	return specs.OutsideServiceName(m.name)
 }
 
-// outsideService builds the member's Service. Node ports are asked for only where a pod advertises them
-// already; otherwise the API server chooses.
+// outsideService builds the member's Service. It requests node ports only if a pod advertises them already; otherwise
+// the API server chooses.
 func (m member) outsideService(o *observed) *corev1.Service {
 	ports := specs.NodePorts{}
 	if pod := o.pods[m.name]; pod != nil {
@@ -103,19 +103,19 @@ func (m member) volumeClaim(o *observed, generation int32) *corev1.PersistentVol
 	return specs.ServerVolumeClaim(o.cluster, m.id.Index, generation)
 }
 
-// differences says in what the pod that runs differs from what is wanted now.
+// differences lists how the running pod differs from the wanted one.
 func (m member) differences(o *observed) []string {
 	live, wanted := o.pods[m.name], m.wantedPod(o)
 	if live == nil || wanted == nil || live.Annotations[specs.AnnotationTemplate] == wanted.Annotations[specs.AnnotationTemplate] {
 		return nil
 	}
-	if live.Annotations[specs.AnnotationRevision] == "" { // made before there were revisions, and adopted as it is
+	if live.Annotations[specs.AnnotationRevision] == "" { // created before there were revisions, and adopted unchanged
 		live = specs.AsMade(o.cluster, live, m.id.Index)
 	}
 	return specs.Differences(live, wanted)
 }
 
-// failure is the member's last failure as the status has it.
+// failure is the member's last failure in the status.
 func (m member) failure(o *observed) *ramcloudv1.PodFailure {
 	if m.id.Kind == plan.Server {
 		if record := o.servers[m.name]; record != nil {
@@ -140,7 +140,7 @@ func failures(s *ramcloudv1.RAMCloudClusterStatus, kind plan.Kind) *[]ramcloudv1
 	return &s.Coordinator.LastFailures
 }
 
-// made says whether the member had something on its volume.
+// made says whether the member ever had data on its volume.
 func (m member) made(o *observed) bool {
 	switch m.id.Kind {
 	case plan.Etcd:

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ReconcileErrors counts, for each cluster, the reconciles in which a step failed. controller-runtime counts them for all
-// clusters together, which does not say whose they are.
+// ReconcileErrors counts, for each cluster, the reconciles in which a step failed. controller-runtime counts them only
+// for all clusters together.
 var ReconcileErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "ramcloud_cluster_reconcile_errors_total",
 	Help: "Reconciles in which a step failed; each is tried again with back-off.",

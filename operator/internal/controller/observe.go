@@ -26,13 +26,13 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// observed is everything of a cluster that exists in Kubernetes, by name, and what its coordinator says.
+// observed is everything of a cluster that exists in Kubernetes, by name, and its coordinator's picture.
 type observed struct {
 	cluster *ramcloudv1.RAMCloudCluster
 	picture *coordinator.Picture
 	pods    map[string]*corev1.Pod
 	claims  map[string]*corev1.PersistentVolumeClaim
-	// generations are those of the claims that exist, by the pod that they are for, rising.
+	// generations are the rising generations of the existing claims, by the name of their pod.
 	generations map[string][]int32
 	services    map[string]*corev1.Service
 	configMaps  map[string]*corev1.ConfigMap
@@ -40,27 +40,28 @@ type observed struct {
 	servers     map[string]*ramcloudv1.RAMCloudServer
 	recoveries  map[string]*ramcloudv1.RAMCloudRecovery
 	revisions   map[string]*appsv1.ControllerRevision
-	// roles are what the members of each kind are made from.
+	// roles are the templates of each kind of member.
 	roles map[plan.Kind]*role
-	// read is all that was read from the cache, by objectKey.
+	// read is every object that was read from the cache, by objectKey.
 	read map[string]client.Object
-	// tokens are those with which the coordinator released volumes, by the claim's name.
+	// tokens are the coordinator's release tokens, by the claim's name.
 	tokens map[string]string
 	// notGrown has the API server's refusals to let volumes grow, by the pod's name; again is when to ask again, 0: never.
 	notGrown map[string]string
 	again    time.Duration
-	// orphans are objects that nothing controls: to be adopted. A volume claim is none: it may outlive its cluster.
+	// orphans are objects without a controller, which are adopted. Volume claims are not included, because they may
+	// outlive their cluster.
 	orphans []client.Object
-	// deprecated is what the spec has in old fields and values. It is in the new ones, too.
+	// deprecated lists the old fields and values in the spec. Their values are also in the new fields.
 	deprecated []string
 	// refused says why the spec cannot be followed, empty when it can.
 	refused string
-	// stranger says why the store that answers is not this cluster's (the pinned-identity rule), empty when it is.
+	// stranger says why the answering store is not this cluster's (the pinned-identity rule); empty if it is.
 	stranger string
-	// certificates are those of the etcd, and trust is what pods are made from; nil: it has none, or they were not read.
+	// certificates are the etcd's, and trust is what pods get of them; nil: it has none, or they were not read.
 	certificates *certs.Set
 	trust        specs.Trust
-	// former are the objects of a former cluster of the same name that are not gone yet. They are nowhere else here.
+	// former are the remaining objects of a former cluster of the same name. They are not in the other fields.
 	former []string
 }
 
@@ -98,7 +99,7 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 		o.refused = err.Error()
 	}
 	key := client.ObjectKeyFromObject(cluster)
-	if len(o.former) > 0 { // and whoever answers at the address may be of that cluster
+	if len(o.former) > 0 { // the coordinator that answers may be that cluster's
 		r.Watchers.Forget(key)
 		o.picture = &coordinator.Picture{Problem: "the coordinator is not asked while a former cluster of this name may answer for it"}
 		return o, nil
@@ -113,8 +114,8 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	return o, nil
 }
 
-// byName are the objects by name, without those that a former cluster left: they are added to o.former. Nor are there
-// those that something else controls (the owner rule), volume claims excepted, which the plan is told of.
+// byName are the objects by name. Objects of a former cluster are added to o.former instead. Objects that something
+// else controls are left out (the owner rule), except volume claims, which the plan must know.
 func byName[T any, P interface {
 	*T
 	client.Object
@@ -144,7 +145,7 @@ func byName[T any, P interface {
 	return out
 }
 
-// forPlan is the observation as the plan wants it.
+// forPlan converts the observation to the plan's input.
 func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Observed, error) {
 	c := o.cluster
 	out := plan.Observed{
@@ -152,8 +153,8 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 		Coordinators: specs.WantedCoordinators(c), EtcdMembers: specs.WantedEtcd(c),
 		CoordinatorVolume: specs.MetadataOnVolume(c), Formed: c.Status.Etcd.Formed, TLS: specs.TLSStage(c),
 		Connected: o.picture.Connected, Request: c.Spec.Update.RestartRequest,
-		// Nothing is made of a spec that cannot be followed, nor among what a former cluster left: its pods have
-		// our names and addresses.
+		// Nothing is created from a spec that is refused, nor while objects of a former cluster remain: its pods have the
+		// same names and addresses.
 		Paused: c.Spec.Paused || o.refused != "" || o.stranger != "" || len(o.former) > 0,
 	}
 	out.NotWhole, out.Again = o.picture.NotWhole(out.Now)
@@ -172,7 +173,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	}
 	r.askReleases(ctx, o, &out)
 	if len(o.former) > 0 {
-		return out, nil // whose claims are in the way until they are gone
+		return out, nil // its claims are in the way until they are deleted
 	}
 	out.Foreign = map[plan.ID]string{}
 	for _, id := range plan.Wanted(out, plan.Servers(out.Wanted, out.ReplicationFactor, servers)) {
@@ -193,8 +194,8 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	return out, nil
 }
 
-// existing are the members that exist: the servers that have a record or a pod, and every coordinator and
-// etcd member that has a pod or shall have one (their volumes matter before there is a pod).
+// existing are the members that exist: servers with a record or a pod, and coordinators and etcd members that have a
+// pod or shall have one (their volumes matter before the pod exists).
 func (o *observed) existing() []plan.ID {
 	wanted := plan.Observed{EtcdMembers: specs.WantedEtcd(o.cluster), Coordinators: specs.WantedCoordinators(o.cluster)}
 	out := plan.Wanted(wanted, nil)
@@ -254,8 +255,8 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) plan.Volume {
 	return plan.VolumeThere
 }
 
-// foreignVolume says whether a volume claim of this name exists that is not this cluster's to use. A claim
-// that is not in the cache (it has none of our labels) is looked up, so that it is never taken over.
+// foreignVolume says whether a volume claim of this name exists that this cluster must not use. A claim that is not in
+// the cache, because it lacks our labels, is looked up, so that it is never taken over.
 func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, name string) (bool, error) {
 	claim := o.claims[name]
 	if claim == nil {
@@ -271,10 +272,10 @@ func (r *ClusterReconciler) foreignVolume(ctx context.Context, o *observed, name
 	}
 	owner := metav1.GetControllerOf(claim)
 	if claim.DeletionTimestamp != nil && (owner == nil || owner.UID == o.cluster.UID) {
-		return false, nil // ours, and going
+		return false, nil // ours, and being deleted
 	}
 	ours := claim.Labels[specs.LabelCluster] == o.cluster.Name && claim.Labels[specs.LabelManagedBy] == specs.ManagedBy
-	// Nor is one that another object controls.
+	// A claim that another object controls is foreign, too.
 	return !ours || owner != nil && owner.UID != o.cluster.UID, nil
 }
 
@@ -304,8 +305,8 @@ func hasRun(pod *corev1.Pod) bool {
 	})
 }
 
-// failedAt is the latest time the pod's status tells of; some failures (a node that refuses the pod)
-// leave no more than its start.
+// failedAt is the latest time in the pod's status; after some failures (a node that refuses the pod) that is only its
+// start.
 func failedAt(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
 	later := func(t time.Time) {
@@ -336,7 +337,7 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// maxSaid is how much is told of what Kubernetes says of one pod.
+// maxSaid limits the text about one pod.
 const maxSaid = 500
 
 // podProblem says in Kubernetes' words why a pod does not run; empty when it does.

@@ -17,8 +17,8 @@ import (
 	acv1 "ramcloud.dev/operator/pkg/applyconfiguration/api/v1alpha1"
 )
 
-// recordRecoveries keeps a record of each recovery that the coordinator tells of, and as many of those that are done as spec
-// says. What is not known is no news: while the coordinator does not answer the records stay as they are.
+// recordRecoveries keeps a record of each recovery that the coordinator lists, and of as many finished ones as the spec
+// says. While the coordinator does not answer, the records do not change.
 func (r *ClusterReconciler) recordRecoveries(ctx context.Context, o *observed, done *steps) {
 	if !o.picture.Connected {
 		return
@@ -58,7 +58,7 @@ func (r *ClusterReconciler) recordRecoveries(ctx context.Context, o *observed, d
 	}
 }
 
-// recordRecovery writes one record where it changed.
+// recordRecovery writes one record if it changed.
 func (r *ClusterReconciler) recordRecovery(ctx context.Context, o *observed, id string, wanted ramcloudv1.RAMCloudRecoveryStatus) error {
 	a := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}
 	record, live := &ramcloudv1.RAMCloudRecovery{}, o.recoveries[specs.RecoveryName(o.cluster.Name, id)]
@@ -84,7 +84,7 @@ func (r *ClusterReconciler) recordRecovery(ctx context.Context, o *observed, id 
 	return nil
 }
 
-// tellRecovered tells how a recovery ended.
+// tellRecovered emits an event about how a recovery ended.
 func (r *ClusterReconciler) tellRecovered(o *observed, s ramcloudv1.RAMCloudRecoveryStatus) {
 	server := "server " + s.ServerID + " (" + s.ServerName + ")"
 	took := ""

@@ -18,8 +18,8 @@ import (
 	acv1 "ramcloud.dev/operator/pkg/applyconfiguration/api/v1alpha1"
 )
 
-// report writes the status of the cluster and its servers where it changed. It says when to look again although nothing
-// changed; 0: never.
+// report writes the status of the cluster and its servers if it changed. It returns when to reconcile again without an
+// event; 0: never.
 func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Decision, evictions plan.Eviction, input plan.Observed, done *steps) time.Duration {
 	if left := status.Silence(o.cluster, o.picture, input.Now); left > 0 {
 		done.wait("writing the status", "the coordinator was not heard yet: "+o.picture.Problem)
@@ -37,7 +37,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{Pod: m.name, Differs: differs, Waits: waits(d, input, member, o.cluster)})
 		}
 		record := o.servers[m.name]
-		if m.id.Kind != plan.Server || record == nil { // one that could not be created is among the steps that failed
+		if m.id.Kind != plan.Server || record == nil { // a record that could not be created is among the failed steps
 			continue
 		}
 		wanted := status.Server(status.ServerInput{Member: member, Picture: o.picture, Pending: len(differs) > 0,
@@ -51,14 +51,14 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	in.Growing, in.NotGrowing = o.resizes(o.members(d))
 	in.Failed = done.of(fail)
 	wanted := status.Cluster(in)
-	// What was computed from an object that has changed is no news.
+	// If the object has changed meanwhile, the computed status is outdated, so no events are emitted.
 	if done.attempt("writing the status", r.writeClusterStatus(ctx, o.cluster, wanted)) {
 		r.announce(o.cluster, wanted)
 	}
 	return status.LookAgain(in)
 }
 
-// revisionsForStatus are what members are made from, and what a roll would bring.
+// revisionsForStatus are the current templates of members, and what a roll would change.
 func (o *observed) revisionsForStatus(d plan.Decision) (out []status.Revision) {
 	for _, kind := range kinds(o.cluster) {
 		decided, any := d.Revisions[kind]
@@ -78,7 +78,7 @@ func (o *observed) revisionsForStatus(d plan.Decision) (out []status.Revision) {
 	return out
 }
 
-// reportUnread tells of a reconcile that could not even read what there is. All else stays as it was reported.
+// reportUnread reports a reconcile that could not read the objects. The rest of the status stays unchanged.
 func (r *ClusterReconciler) reportUnread(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, failed []string) error {
 	if len(failed) == 0 {
 		return nil
@@ -91,7 +91,7 @@ func (r *ClusterReconciler) reportUnread(ctx context.Context, cluster *ramcloudv
 	return nil
 }
 
-// waits says why a pod that differs is not restarted now.
+// waits says why a differing pod is not restarted now.
 func waits(d plan.Decision, input plan.Observed, m plan.Member, cluster *ramcloudv1.RAMCloudCluster) string {
 	if cluster.Spec.Paused {
 		return plan.MayNotRestart(input, m)
@@ -111,9 +111,9 @@ func waits(d plan.Decision, input plan.Observed, m plan.Member, cluster *ramclou
 	return "its turn comes"
 }
 
-// writeServerStatus applies a status to the record as it was read, and to no later version of it: parts of a
-// status are carried over from the one before, and an old one must not take back what was noted since. Its fields are
-// taken back from whoever applied them, too: who reports is the operator, and nobody else.
+// writeServerStatus applies a status only to the version of the record that was read. Parts of a status are carried
+// over from the previous one, and an old status must not overwrite later notes. It takes ownership of its fields from
+// others, because only the operator reports.
 func (r *ClusterReconciler) writeServerStatus(ctx context.Context, o *observed, record *ramcloudv1.RAMCloudServer, wanted ramcloudv1.RAMCloudServerStatus) error {
 	if equality.Semantic.DeepEqual(record.Status, wanted) {
 		return nil
@@ -132,7 +132,7 @@ func (r *ClusterReconciler) writeServerStatus(ctx context.Context, o *observed, 
 	return nil
 }
 
-// writeClusterStatus does the same for a cluster, whose Status is left as it was read.
+// writeClusterStatus does the same for a cluster. The Status of c itself is not changed.
 func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, wanted ramcloudv1.RAMCloudClusterStatus) error {
 	if equality.Semantic.DeepEqual(cluster.Status, wanted) {
 		return nil
@@ -150,7 +150,7 @@ func (r *ClusterReconciler) writeClusterStatus(ctx context.Context, cluster *ram
 	return nil
 }
 
-// recordFailure notes a member's failure (nil: forgets it) at once, before anything is done about it.
+// recordFailure records a member's failure (nil: removes it) at once, before anything is done about it.
 func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m member, failure *ramcloudv1.PodFailure) error {
 	if m.id.Kind != plan.Server {
 		wanted := *o.cluster.Status.DeepCopy()
@@ -167,14 +167,14 @@ func (r *ClusterReconciler) recordFailure(ctx context.Context, o *observed, m me
 	}
 	record := o.servers[m.name]
 	if record == nil {
-		return nil // without a record there is nothing to remember, nor to forget
+		return nil // without a record there is nothing to change
 	}
 	wanted := *record.Status.DeepCopy()
 	wanted.LastFailure = failure
 	return r.writeServerStatus(ctx, o, record, wanted)
 }
 
-// convert makes the apply configuration of a status: both have the same JSON.
+// convert creates the apply configuration of a status: both have the same JSON.
 func convert[T any](from any) (*T, error) {
 	text, err := json.Marshal(from)
 	if err != nil {

@@ -13,23 +13,22 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// askAgainAfter is when a claim that the API server did not let grow is tried again: its storage class or the quota may have
-// been changed.
+// askAgainAfter is when a refused growth of a claim is tried again: its storage class or the quota may have changed.
 const askAgainAfter = 5 * time.Minute
 
-// refusal is a no: of the API server to a size of a claim, or of the coordinator to releasing the volume of a server id.
+// refusal is a refusal by the API server to grow a claim, or by the coordinator to release the volume of a server id.
 type refusal struct {
 	of, message string
 	at          time.Time
 }
 
-// refusals remembers them, so that not every reconcile asks again, and the condition keeps the message.
+// refusals caches them, so that not every reconcile asks again, and the condition keeps the message.
 type refusals struct {
 	mutex sync.Mutex
 	known map[types.UID]refusal
 }
 
-// of is the refusal of this; nil: it is to be asked for, since nobody has for so long.
+// of is the cached refusal; nil: there is none, or it is older than `again`, so it must be asked for.
 func (r *refusals) of(claim types.UID, what string, now time.Time, again time.Duration) *refusal {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -40,7 +39,7 @@ func (r *refusals) of(claim types.UID, what string, now time.Time, again time.Du
 	return &known
 }
 
-// note remembers a refusal; nil forgets it.
+// note stores a refusal; nil removes it.
 func (r *refusals) note(claim types.UID, no *refusal) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -54,7 +53,7 @@ func (r *refusals) note(claim types.UID, no *refusal) {
 	r.known[claim] = *no
 }
 
-// resize says how the member's claim gets the size that spec asks for.
+// resize says how the member's claim gets the size in the spec.
 func (m member) resize(o *observed) specs.Resize {
 	if !m.hasVolume(o) {
 		return specs.Resize{}
@@ -62,8 +61,8 @@ func (m member) resize(o *observed) specs.Resize {
 	return specs.ResizeOf(m.volumeClaim(o, m.generation(o)), m.claim(o))
 }
 
-// growVolume asks for a larger volume where spec does. Whether the storage class allows that is the API server's to say: the
-// operator has no right to read classes. Its no reaches the condition Resizing.
+// growVolume requests a larger volume if the spec does. The API server decides whether the storage class allows it,
+// because the operator has no right to read classes. A refusal is shown in the condition Resizing.
 func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m member, done *steps) {
 	ask := m.resize(o).Ask
 	if ask == nil {
@@ -95,7 +94,7 @@ func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m membe
 	}
 }
 
-// resizes are what the status tells of the sizes of volumes.
+// resizes are the texts in the status about sizes of volumes.
 func (o *observed) resizes(members []member) (growing, infeasible []string) {
 	for _, m := range members {
 		resize := m.resize(o)

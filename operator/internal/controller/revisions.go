@@ -19,16 +19,16 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// role is what the members of a kind are made from: what is recorded, and what could be.
+// role has the templates of a kind of member: the recorded one, and those that could be used.
 type role struct {
 	kind      plan.Kind
 	component string
-	object    *appsv1.ControllerRevision // of what is current; nil: nothing is recorded
+	object    *appsv1.ControllerRevision // of the current template; nil: nothing is recorded
 	current   specs.Revision
-	// templates are all that the plan may choose from, by their names.
+	// templates are all templates that the plan may choose from, by name.
 	templates map[string]corev1.PodTemplateSpec
-	// decided is the name of the template that members are made from from now on, and request the restart request that it was
-	// accepted under; recorded: they are written down.
+	// decided is the name of the template for new members from now on, and request the restart request that it was
+	// accepted under; recorded: both are stored.
 	decided, request string
 	recorded         bool
 	// rolls: servers are restarted for the request (plan.Role.Rolls).
@@ -45,7 +45,7 @@ func componentOf(kind plan.Kind) string {
 	return specs.ComponentServer
 }
 
-// kinds are those that the cluster has.
+// kinds are the kinds of members that the cluster has.
 func kinds(cluster *ramcloudv1.RAMCloudCluster) []plan.Kind {
 	if specs.WantedEtcd(cluster) == 0 {
 		return []plan.Kind{plan.Coordinator, plan.Server}
@@ -53,7 +53,7 @@ func kinds(cluster *ramcloudv1.RAMCloudCluster) []plan.Kind {
 	return []plan.Kind{plan.Etcd, plan.Coordinator, plan.Server}
 }
 
-// defaultsFor are the operator's for the members of a kind.
+// defaultsFor are the operator's defaults for a kind of member.
 func (r *ClusterReconciler) defaultsFor(kind plan.Kind) specs.Defaults {
 	if kind == plan.Etcd {
 		return specs.Defaults{Image: r.Defaults.EtcdImage, PriorityClass: r.Defaults.PriorityClass, IPv6: r.Defaults.IPv6}
@@ -61,7 +61,7 @@ func (r *ClusterReconciler) defaultsFor(kind plan.Kind) specs.Defaults {
 	return specs.Defaults{Image: r.Defaults.NodeImage, PriorityClass: r.Defaults.PriorityClass, IPv6: r.Defaults.IPv6}
 }
 
-// readRoles reads what is recorded of each kind.
+// readRoles reads the recorded templates of each kind.
 func (o *observed) readRoles() error {
 	o.roles = map[plan.Kind]*role{}
 	for _, kind := range kinds(o.cluster) {
@@ -86,7 +86,7 @@ func (o *observed) readRoles() error {
 	return nil
 }
 
-// rolesForPlan are the roles as the plan wants them.
+// rolesForPlan converts the roles to the plan's input.
 func (r *ClusterReconciler) rolesForPlan(o *observed) (map[plan.Kind]plan.Role, error) {
 	if err := o.readRoles(); err != nil {
 		return nil, err
@@ -138,8 +138,8 @@ func (r *ClusterReconciler) roleForPlan(o *observed, one *role) plan.Role {
 	return out
 }
 
-// keptDefaults are what the accepted template has where its spec said nothing: they stay when the spec changes. What the spec
-// named itself was no default, and the operator's counts once the spec does not name it any more.
+// keptDefaults are the default values in the accepted template, which stay when the spec changes. A value that the
+// accepted spec set itself was not a default: once the spec does not set it any more, the operator's default applies.
 func keptDefaults(accepted specs.Revision, kind plan.Kind, ours specs.Defaults) specs.Defaults {
 	out := ours
 	named := accepted.Spec.Images.Node != ""
@@ -155,7 +155,7 @@ func keptDefaults(accepted specs.Revision, kind plan.Kind, ours specs.Defaults) 
 	return out
 }
 
-// newest is the pod of the kind that was made last; nil: there is none.
+// newest is the pod of the kind that was created last; nil: there is none.
 func (o *observed) newest(kind plan.Kind) *corev1.Pod {
 	pods := o.podsOf(kind)
 	if len(pods) == 0 {
@@ -176,8 +176,8 @@ func (o *observed) podsOf(kind plan.Kind) (out []*corev1.Pod) {
 	return out
 }
 
-// otherDaemonsImage is the image of the servers for coordinators and the other way round: of a kind that has no member now,
-// the first one gets the version of those that run.
+// otherDaemonsImage is the servers' image for coordinators, and the coordinators' image for servers: the first member
+// of a kind gets the version of the running daemons.
 func (o *observed) otherDaemonsImage(kind plan.Kind) string {
 	other := map[plan.Kind]plan.Kind{plan.Coordinator: plan.Server, plan.Server: plan.Coordinator}
 	of, any := other[kind]
@@ -193,8 +193,8 @@ func (o *observed) otherDaemonsImage(kind plan.Kind) string {
 	return ""
 }
 
-// runningBeside are the processes that members of the kind would run with: those that run, and those that would be made of
-// what is recorded for the other kinds, or for this one when none of it runs: it left data.
+// runningBeside are the processes that members of the kind would run with: running ones, and those that would be
+// created from the recorded templates of other kinds; of this kind if none of it runs, because it left data.
 func (o *observed) runningBeside(kind plan.Kind, operator string) plan.Running {
 	out := plan.Running{Operator: operator, Processes: map[plan.Kind][]plan.Process{}}
 	for _, each := range kinds(o.cluster) {
@@ -213,7 +213,7 @@ func (o *observed) runningBeside(kind plan.Kind, operator string) plan.Running {
 	return out
 }
 
-// record writes down what was decided, before any pod is made from it, and publishes what a roll would bring.
+// record stores the decision before any pod is created from it, and publishes what a roll would change.
 func (r *ClusterReconciler) record(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, kind := range []plan.Kind{plan.Server, plan.Coordinator, plan.Etcd} {
 		decided, any := d.Revisions[kind]
@@ -239,7 +239,7 @@ func (r *ClusterReconciler) record(ctx context.Context, o *observed, d plan.Deci
 	}
 }
 
-// keepRevision sees to it that a template is kept as what it is now.
+// keepRevision stores a template with its present state (current, pending or former).
 func (r *ClusterReconciler) keepRevision(ctx context.Context, o *observed, one *role, name, state, request string) error {
 	last := int64(0)
 	for _, object := range o.revisions {
@@ -270,10 +270,10 @@ func (r *ClusterReconciler) keepRevision(ctx context.Context, o *observed, one *
 	return nil
 }
 
-// rollsText is what the annotation says that servers are restarted.
+// rollsText is the annotation's value if servers are restarted.
 const rollsText = "true"
 
-// mark is what is noted on a revision.
+// mark is the note on a revision.
 type mark struct {
 	state, request string
 	rolls          bool
@@ -283,8 +283,8 @@ func markOf(object *appsv1.ControllerRevision) mark {
 	return mark{object.Labels[specs.LabelRevisionState], object.Annotations[specs.AnnotationRestart], object.Annotations[specs.AnnotationRolls] != ""}
 }
 
-// markRevision says of a revision that is kept what it is now, and adopts it. Of those that are current the one with the
-// highest number counts, so that a crash between two writes leaves no doubt.
+// markRevision writes the state of a stored revision, and adopts it. If several are current, the one with the highest
+// number counts, so that a crash between two writes is harmless.
 func (r *ClusterReconciler) markRevision(ctx context.Context, o *observed, live *appsv1.ControllerRevision, wanted mark, last int64) error {
 	owned := metav1.IsControlledBy(live, o.cluster)
 	if markOf(live) == wanted && owned {
@@ -310,7 +310,8 @@ func (r *ClusterReconciler) markRevision(ctx context.Context, o *observed, live 
 	return nil
 }
 
-// dropRevisions deletes those that nothing is made from any more, so that there are never more than run, one and one.
+// dropRevisions deletes revisions that are not used any more. Only the current one, the pending one, and those of
+// running pods remain.
 func (r *ClusterReconciler) dropRevisions(ctx context.Context, o *observed, one *role, decided plan.Revision, done *steps) {
 	used := map[string]bool{}
 	for _, pod := range o.pods {
@@ -330,7 +331,7 @@ func (r *ClusterReconciler) dropRevisions(ctx context.Context, o *observed, one 
 	}
 }
 
-// wantedPod is the member's pod as what is decided makes it; nil: nothing is decided and nothing recorded.
+// wantedPod is the member's pod by the decided template; nil: nothing is decided or recorded.
 func (m member) wantedPod(o *observed) *corev1.Pod {
 	one := o.roles[m.id.Kind]
 	if one == nil || one.decided == "" {
@@ -341,15 +342,15 @@ func (m member) wantedPod(o *observed) *corev1.Pod {
 	pod := specs.Instantiate(o.cluster, one.templates[one.decided], m.id.Index, m.ports(o), trust)
 	pod.Annotations[specs.AnnotationRevision] = one.decided
 	specs.UseClaim(pod, m.generation(o))
-	// While a roll is refused, pods are made as before it, and have to be restarted once it is not.
+	// While a roll is refused, pods are created as before it, and must be restarted once it is accepted.
 	if pod.Annotations[specs.AnnotationRestart] = one.request; one.request == "" {
 		delete(pod.Annotations, specs.AnnotationRestart)
 	}
 	return pod
 }
 
-// recorded says whether the template of the member's kind is written down. No pod is made, or restarted, before: a later
-// operator would not know what it was made from.
+// recorded says whether the template of the member's kind is stored. No pod is created or restarted before that,
+// because a later operator would not know its template.
 func (o *observed) recorded(m member) bool {
 	one := o.roles[m.id.Kind]
 	return one != nil && one.recorded

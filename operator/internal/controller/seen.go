@@ -12,23 +12,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// expectedFor bounds how long a decision waits for the cache: an object whose label somebody removed never shows there.
+// expectedFor limits how long a decision waits for the cache: an object whose label somebody removed never appears
+// there.
 const expectedFor = time.Minute
 
-// expectations are the operator's own writes that the cache may not show yet. Before the next decision about a cluster
-// each has to be seen (the own-writes rule): a decision from what was there before could be taken twice.
+// expectations are the operator's own writes that the cache may not show yet. Each must be seen before the next
+// decision about its cluster (the own-writes rule). Otherwise a decision could be made twice.
 type expectations struct {
 	mutex     sync.Mutex
 	byCluster map[types.NamespacedName]map[string]expectation
 }
 
 type expectation struct {
-	object  client.Object // as it was written, or as it was when it was deleted
+	object  client.Object // as written, or as it was when it was deleted
 	deleted bool
 	since   time.Time
 }
 
-// objectKey tells objects of one namespace apart.
+// objectKey identifies an object within a namespace.
 func objectKey(object client.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
 
 func (e *expectations) expect(cluster types.NamespacedName, object client.Object, deleted bool, now time.Time) {
@@ -43,7 +44,7 @@ func (e *expectations) expect(cluster types.NamespacedName, object client.Object
 	e.byCluster[cluster][objectKey(object)] = expectation{object: object, deleted: deleted, since: now}
 }
 
-// forget drops what was expected of a deleted cluster.
+// forget drops the expectations of a deleted cluster.
 func (e *expectations) forget(cluster types.NamespacedName) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -57,7 +58,7 @@ func (e *expectations) drop(cluster types.NamespacedName, object client.Object) 
 	delete(e.byCluster[cluster], objectKey(object))
 }
 
-// unseen drops what the cache shows, given by objectKey, and gives the rest in order.
+// unseen drops the expectations that the cache (by objectKey) fulfils, and returns the rest in order.
 func (e *expectations) unseen(cluster types.NamespacedName, cached map[string]client.Object, now time.Time) (out []expectation) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -73,7 +74,7 @@ func (e *expectations) unseen(cluster types.NamespacedName, cached map[string]cl
 	return out
 }
 
-// shownBy says whether the cache, which has this object (nil: none), is as far as the write.
+// shownBy says whether the cached object (nil: none) is at least as new as the write.
 func (e expectation) shownBy(cached client.Object) bool {
 	if e.deleted {
 		return cached == nil || cached.GetUID() != e.object.GetUID() || cached.GetDeletionTimestamp() != nil
@@ -82,5 +83,5 @@ func (e expectation) shownBy(cached client.Object) bool {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), e.object.GetResourceVersion())
-	return err != nil || order >= 0 // versions that cannot be compared say nothing
+	return err != nil || order >= 0 // versions that cannot be compared count as shown
 }

@@ -18,11 +18,11 @@ type outcome string
 const (
 	// complete: nothing is left to do.
 	complete outcome = "Complete"
-	// wait: for something that an event will tell.
+	// wait: it waits for something that will cause an event.
 	wait outcome = "Wait"
-	// retry: something was read too early or asked too often; it is no fault, and looked at again soon.
+	// retry: something was read too early or asked too often. That is not a failure; it is tried again soon.
 	retry outcome = "Retry"
-	// fail: it does not get better by itself, as far as the operator knows. It reaches the condition Degraded.
+	// fail: an error that a retry probably does not repair. It is shown in the condition Degraded.
 	fail outcome = "Fail"
 )
 
@@ -34,10 +34,11 @@ type step struct {
 	err     error
 }
 
-// steps are those of one reconcile. One member's trouble does not keep the others from going on, so each is noted.
+// steps are the steps of one reconcile. A failure of one member does not stop the others, so the result of each step is
+// kept.
 type steps []step
 
-// attempt notes how a step ended, by its error, and says whether it was completed.
+// attempt notes the outcome of a step by its error. True: the step was completed.
 func (s *steps) attempt(name string, err error) bool {
 	how := outcomeOf(err)
 	noted := step{name: name, outcome: how, err: err}
@@ -53,7 +54,7 @@ func (s *steps) wait(name, message string) {
 	*s = append(*s, step{name: name, outcome: wait, message: message})
 }
 
-// outcomeOf tells failures that a retry repairs from those that it does not.
+// outcomeOf distinguishes failures that a retry repairs from others.
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
@@ -64,13 +65,13 @@ func outcomeOf(err error) outcome {
 	return fail
 }
 
-// outdated says whether something was not written because it has changed since it was read. (A conflict about
-// who owns a field is another thing, which does not go away by looking again.)
+// outdated says whether a write failed because the object has changed since it was read. (A conflict about the
+// ownership of a field is different: a retry does not help.)
 func outdated(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// of are the steps that ended in this way, in words.
+// of are texts about the steps with this outcome.
 func (s *steps) of(how outcome) (out []string) {
 	for _, one := range *s {
 		if one.outcome == how {
@@ -80,7 +81,7 @@ func (s *steps) of(how outcome) (out []string) {
 	return out
 }
 
-// err is what failed, as one error; nil when nothing did.
+// err joins the failed steps into one error; nil if none failed.
 func (s *steps) err() error {
 	if failed := s.of(fail); len(failed) > 0 {
 		return errors.New(brief.List(failed, "; "))
@@ -88,7 +89,7 @@ func (s *steps) err() error {
 	return nil
 }
 
-// summary is one line about all of them.
+// summary is one line about all steps.
 func (s *steps) summary() string {
 	var counts []string
 	for _, how := range []outcome{complete, wait, retry, fail} {

@@ -17,7 +17,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// answerWithin is how long the coordinator has to say whether a volume may go.
+// answerWithin is how long the coordinator has to answer whether a volume may be deleted.
 const answerWithin = 5 * time.Second
 
 func (r *ClusterReconciler) releaser(cluster *ramcloudv1.RAMCloudCluster) coordinator.Releaser {
@@ -27,7 +27,7 @@ func (r *ClusterReconciler) releaser(cluster *ramcloudv1.RAMCloudCluster) coordi
 	return coordinator.Admin(r.adminAddress(cluster))
 }
 
-// askReleases asks the coordinator about the volumes that the plan would let go, for this decision.
+// askReleases asks the coordinator about the volumes that the plan would give up in this decision.
 func (r *ClusterReconciler) askReleases(ctx context.Context, o *observed, input *plan.Observed) {
 	for i := range input.Members {
 		m := &input.Members[i]
@@ -43,7 +43,8 @@ func (r *ClusterReconciler) askReleases(ctx context.Context, o *observed, input 
 	}
 }
 
-// askRelease asks about one claim. A no is not asked for again for a while: the coordinator asks every master.
+// askRelease asks about one claim. After a refusal it does not ask again for a while, because the coordinator asks
+// every master.
 func (r *ClusterReconciler) askRelease(ctx context.Context, o *observed, claim *corev1.PersistentVolumeClaim, id string) plan.Release {
 	if no := r.notReleased.of(claim.UID, id, r.now(), plan.AskReleaseAgain); no != nil {
 		return plan.Release{ServerID: id, Reason: no.message}
@@ -60,8 +61,8 @@ func (r *ClusterReconciler) askRelease(ctx context.Context, o *observed, claim *
 	return plan.Release{ServerID: id, Releasable: answer.Releasable, Reason: answer.Reason}
 }
 
-// dropVolumes deletes claims of metadata whose volumes are lost, and pods that servers' lost volumes keep from working. The
-// pod goes first: what it has open cannot go, and what does not exist writes nothing.
+// dropVolumes deletes metadata claims whose volumes are lost, and pods of servers whose volumes are lost. The pod is
+// deleted first: a claim in use cannot be deleted, and a deleted pod writes nothing.
 func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, id := range d.DropVolumes {
 		m := memberOf(o, id)
@@ -96,18 +97,19 @@ func (r *ClusterReconciler) releaseVolumes(ctx context.Context, o *observed, d p
 	}
 }
 
-// removeFinalizer takes our finalizer off the claim, whatever else was changed of it: the decision was about its volume.
+// removeFinalizer removes our finalizer from the claim, even if the claim was changed otherwise: the decision was about
+// its volume.
 func (r *ClusterReconciler) removeFinalizer(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	changed := claim.DeepCopy()
 	if !controllerutil.RemoveFinalizer(changed, specs.FinalizerVolume) {
 		return nil
 	}
-	// The list is replaced as a whole, so another's finalizer that came meanwhile would be lost without the lock.
+	// The patch replaces the whole list, so without the lock a finalizer that was added meanwhile would be lost.
 	return client.IgnoreNotFound(r.Patch(ctx, changed, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}), fieldOwner))
 }
 
-// guardVolume puts the finalizer onto a claim that lacks it: one of an operator that did not know it yet. It is not put
-// back onto one that was let go for an uninstall, save by an operator that was installed afterwards.
+// guardVolume adds the finalizer to a claim without it, which an earlier operator created. It does not add it again to
+// a claim that was released for an uninstall, unless the operator was installed after that.
 func (r *ClusterReconciler) guardVolume(claim *corev1.PersistentVolumeClaim) bool {
 	if claim.DeletionTimestamp != nil || controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
 		return false
@@ -122,7 +124,7 @@ func (r *ClusterReconciler) guardVolume(claim *corev1.PersistentVolumeClaim) boo
 	return controllerutil.AddFinalizer(claim, specs.FinalizerVolume)
 }
 
-// letGo takes the finalizers off the claims of a cluster that is gone or going.
+// letGo removes the finalizers from the claims of a cluster that is deleted or being deleted.
 func (r *ClusterReconciler) letGo(ctx context.Context, cluster types.NamespacedName) error {
 	var claims corev1.PersistentVolumeClaimList
 	err := r.List(ctx, &claims, client.InNamespace(cluster.Namespace), client.MatchingLabels{specs.LabelCluster: cluster.Name})
@@ -137,7 +139,7 @@ func (r *ClusterReconciler) letGo(ctx context.Context, cluster types.NamespacedN
 	return nil
 }
 
-// letFormerGo does so for the claims that a former cluster of the same name owned: they are to go with it.
+// letFormerGo does the same for claims that a former cluster of the same name owned, so that they are deleted with it.
 func (r *ClusterReconciler) letFormerGo(ctx context.Context, o *observed, done *steps) {
 	for _, object := range o.read {
 		claim, ok := object.(*corev1.PersistentVolumeClaim)
@@ -147,8 +149,8 @@ func (r *ClusterReconciler) letFormerGo(ctx context.Context, o *observed, done *
 	}
 }
 
-// LetGo takes the finalizers off all claims in the namespace (empty: in all), before the operator is uninstalled, and says
-// how many they were.
+// LetGo removes the finalizers from all claims in the namespace (empty: in all namespaces) before the operator is
+// uninstalled. It returns how many there were.
 func LetGo(ctx context.Context, c client.Client, namespace string, now time.Time) (int, error) {
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.List(ctx, &claims, client.InNamespace(namespace), client.MatchingLabels{specs.LabelManagedBy: specs.ManagedBy}); err != nil {

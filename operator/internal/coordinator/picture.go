@@ -13,14 +13,14 @@ import (
 	"ramcloud.dev/client/adminpb"
 )
 
-// Picture is what a coordinator last said of its cluster. A picture is never changed once handed out.
+// Picture is a coordinator's last known state of its cluster. A picture is immutable.
 type Picture struct {
 	// Connected: the coordinator answers now. Otherwise Problem says why not; the rest is nil.
 	Connected bool
 	Problem   string
 
-	// Heard: the coordinator has answered since this operator began to watch it, at Since. Before, this operator knows
-	// nothing, which is another thing than a coordinator that went away (the silence rule).
+	// Heard: the coordinator has answered since this operator began to watch it, at Since. Before that, this operator
+	// knows nothing, which is different from a coordinator that stopped answering (the silence rule).
 	Heard bool
 	Since time.Time
 
@@ -28,14 +28,14 @@ type Picture struct {
 	Servers map[uint64]*adminpb.Server
 	Tables  map[string]*adminpb.Table
 
-	// UnderReplicatedSince is when segments began to lack replicas, without a report of none since; zero:
-	// none lacks any. A segment that was just opened does for a moment.
+	// UnderReplicatedSince is the time since when every report has segments that lack replicas; zero: none lacks any. A
+	// segment that was just opened lacks replicas for a moment.
 	UnderReplicatedSince time.Time
-	// UnavailableSince is when tablets began to be not served, without a report of none since; zero: all are. While a crashed
-	// server is recovered some are not for a moment.
+	// UnavailableSince is the time since when every report has tablets that are not served; zero: all are served. During
+	// the recovery of a crashed server some are not served for a moment.
 	UnavailableSince time.Time
-	// ChangedAt is when a server last came, went or was taken for dead, or when the coordinator last told of a recovery or of
-	// a tablet that is not served.
+	// ChangedAt is when a server last enlisted, left or was marked as crashed, or when the coordinator last reported a
+	// recovery or a tablet that is not served.
 	ChangedAt time.Time
 }
 
@@ -72,7 +72,7 @@ func (p *Picture) Tablets(serverID uint64) int {
 	return n
 }
 
-// TabletCounts counts all tablets and those that are served or, holding nothing yet, being created.
+// TabletCounts counts all tablets, and those that are served or (still empty) being created.
 func (p *Picture) TabletCounts() (all, served int) {
 	for _, table := range p.Tables {
 		for _, tablet := range table.Tablets {
@@ -104,8 +104,8 @@ type change int
 
 const (
 	changeNone    change = iota
-	changeFigures        // only load figures: worth telling now and then
-	changeState          // servers, tables, health: worth telling at once
+	changeFigures        // only load figures: reported now and then
+	changeState          // servers, tables, health: reported at once
 )
 
 // draft is the picture as it is being received.
@@ -122,7 +122,7 @@ func newDraft() *draft {
 	return &draft{servers: map[uint64]*adminpb.Server{}, tables: map[string]*adminpb.Table{}}
 }
 
-// add takes one event of the stream in, at time now.
+// add applies one event of the stream, at time now.
 func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 	switch e := event.Event.(type) {
 	case *adminpb.WatchEvent_Status:
@@ -159,7 +159,7 @@ func (d *draft) add(event *adminpb.WatchEvent, now time.Time) change {
 	return changeNone // an event of a newer coordinator
 }
 
-// since notes when something began to be so; zero: it is not.
+// since records when a state began; zero: it does not hold.
 func since(when *time.Time, is bool, now time.Time) {
 	switch {
 	case !is:
@@ -184,8 +184,8 @@ func compare[M proto.Message](before, after M, essence func(M) M) change {
 	return changeFigures
 }
 
-// statusWithoutFigures leaves out what comes and goes with load: a segment lacks replicas for a moment
-// whenever one is opened, and the coordinator's health in words says so. How far a recovery is comes with every page.
+// statusWithoutFigures removes what changes with load: every new segment lacks replicas for a moment, which the
+// coordinator's health text mentions, and the progress of a recovery changes with every page.
 func statusWithoutFigures(s *adminpb.ClusterStatus) *adminpb.ClusterStatus {
 	c := proto.CloneOf(s)
 	c.Revision, c.Objects, c.LogBytesUsed, c.Replication, c.Health, c.Reasons = 0, 0, 0, nil, "", nil

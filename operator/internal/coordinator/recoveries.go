@@ -12,16 +12,16 @@ import (
 	"ramcloud.dev/operator/internal/brief"
 )
 
-// Settled is how long the servers must have been as they are before a cluster counts as whole. What masters say of their
-// replicas is as old as the coordinator's last probe: after a server's end they may not have said yet what they lack.
+// Settled is how long the servers must not have changed before a cluster counts as whole. Masters' statistics about
+// replicas are as old as the coordinator's last probe: right after a crash they may not show missing replicas yet.
 const Settled = 10 * time.Second
 
-// Momentary is how long segments may lack replicas without that meaning that any were lost: a segment that is opened does
-// until its replicas are. It is shorter than Settled, so a loss of replicas is always told in time.
+// Momentary is how long segments may lack replicas without a loss: a new segment lacks them until its replicas are
+// open. It is shorter than Settled, so a loss of replicas is always noticed in time.
 const Momentary = Settled / 2
 
-// NotWhole says why no server may be taken away now: what is not served, or has too few replicas. Empty: the cluster is
-// whole. again is when that may change although nothing is heard; 0: never.
+// NotWhole says why no server may be stopped now: data that is not served or has too few replicas. Empty: the cluster
+// is whole. again is when that may change without an event; 0: never.
 func (p *Picture) NotWhole(now time.Time) (why string, again time.Duration) {
 	if why := p.notServed(); why != "" {
 		return why, 0
@@ -32,8 +32,8 @@ func (p *Picture) NotWhole(now time.Time) (why string, again time.Duration) {
 	return p.notSettled(now)
 }
 
-// NotSafe is NotWhole without what comes and goes with load: what lets servers go for longer than a moment must not change
-// whenever a segment is opened.
+// NotSafe is NotWhole without momentary effects of load: a decision that allows evictions must not change whenever a
+// segment is opened.
 func (p *Picture) NotSafe(now time.Time) (why string, again time.Duration) {
 	if why := p.notServed(); why != "" {
 		return why, 0
@@ -85,7 +85,7 @@ func (p *Picture) notReplicated() string {
 	return ""
 }
 
-// onlyOpening: segments lack replicas, and all else that is known of replicas is as it should be.
+// onlyOpening: segments lack replicas, but nothing else shows a loss of replicas.
 func (p *Picture) onlyOpening() bool {
 	for _, s := range p.Servers {
 		if s.State == adminpb.ServerState_SERVER_UP && s.Stats == nil {
@@ -113,7 +113,7 @@ func (p *Picture) running() (out []*adminpb.Recovery) {
 	return out
 }
 
-// Recoveries tells of those that are not done: their phase, how far they are and what they wait for. Empty: there are none.
+// Recoveries describes the running recoveries: phase, progress, and what they wait for. Empty: there are none.
 func (p *Picture) Recoveries() string {
 	var all []string
 	for _, r := range p.running() {
@@ -122,7 +122,7 @@ func (p *Picture) Recoveries() string {
 	return brief.List(all, "; ")
 }
 
-// Blocked says whether a recovery waits for what nobody can be expected to bring.
+// Blocked says whether a recovery waits for something that no server can be expected to have.
 func (p *Picture) Blocked() bool {
 	return slices.ContainsFunc(p.running(), func(r *adminpb.Recovery) bool { return r.Phase == "BLOCKED" })
 }
@@ -138,8 +138,8 @@ func (p *Picture) recovery(r *adminpb.Recovery) string {
 	return text
 }
 
-// WaitsFor says what a recovery waits for, and names each segment once: the coordinator's own words name the first few of
-// those that it lists as missing. Empty: it goes on.
+// WaitsFor says what a recovery waits for, and names each segment once: the coordinator's text already names the first
+// few of the missing ones. Empty: it does not wait.
 func (p *Picture) WaitsFor(r *adminpb.Recovery) string {
 	missing := p.missing(r)
 	switch {
@@ -155,7 +155,7 @@ func (p *Picture) WaitsFor(r *adminpb.Recovery) string {
 func (p *Picture) missing(r *adminpb.Recovery) (out []string) {
 	var texts []string
 	holders := map[string][]string{}
-	first := map[uint64]string{} // what was said of a segment first
+	first := map[uint64]string{} // the first text about a segment
 	for _, m := range r.Missing {
 		text := segmentText(m.SegmentId)
 		if m.Why != "" {
@@ -183,7 +183,7 @@ func (p *Picture) missing(r *adminpb.Recovery) (out []string) {
 	return out
 }
 
-// named says whether a text names the segment, or, of one that is not known, says why it is needed.
+// named says whether a text names the segment; for an unknown segment, whether the text says why it is needed.
 func named(text string, m *adminpb.MissingSegment) bool {
 	if m.SegmentId == 0 {
 		return m.Why != "" && strings.Contains(text, m.Why)
@@ -211,16 +211,16 @@ func (p *Picture) WaitsForMemory() bool {
 	})
 }
 
-// AllRecoveries are those that the coordinator tells of: the ones that ended, and the ones that are not done.
+// AllRecoveries are all recoveries that the coordinator lists: ended and running ones.
 func (p *Picture) AllRecoveries() []*adminpb.Recovery {
 	return slices.Concat(p.Status.GetRecoveriesEnded(), p.Status.GetRecoveries())
 }
 
-// RecoveryID is the coordinator's id of a recovery. A server crashes once under an id, so one that has none is told apart by the
-// server's.
+// RecoveryID is the coordinator's id of a recovery. A server id crashes only once, so the server's id identifies its
+// recovery.
 func RecoveryID(r *adminpb.Recovery) string { return strconv.FormatUint(r.ServerId, 10) }
 
-// Unserved counts the tablets that are not served and that the server with this id had.
+// Unserved counts the tablets of the server with this id that are not served.
 func (p *Picture) Unserved(serverID string) (n int) {
 	for _, table := range p.Tables {
 		for _, tablet := range table.Tablets {

@@ -15,17 +15,18 @@ import (
 	"ramcloud.dev/client/adminpb"
 )
 
-// Release is the coordinator's word on the volume of one server: that no replica on it is needed, or why not.
+// Release is the coordinator's answer about the volume of one server: that no replica on it is needed, or why it must
+// be kept.
 type Release struct {
 	Releasable bool
 	Reason     string
-	// Token names this answer in the coordinator's log, and Expires is until when it counts.
+	// Token identifies this answer in the coordinator's log; Expires is when it ends.
 	Token   string
 	Expires time.Time
 }
 
 // Releaser asks the coordinator of one cluster whether the volume of a server may be deleted, by the id under which the
-// server enlisted. Of an id that the coordinator does not know, the answer is no.
+// server enlisted. For an unknown id the answer is no.
 type Releaser interface {
 	VolumeRelease(ctx context.Context, serverID string) (Release, error)
 }
@@ -41,7 +42,7 @@ func (a Admin) VolumeRelease(ctx context.Context, serverID string) (Release, err
 	}
 	for address := range strings.SplitSeq(string(a), ",") {
 		var release Release
-		if release, err = askAt(ctx, address, id); err == nil { // those that stand by refuse
+		if release, err = askAt(ctx, address, id); err == nil { // standbys refuse
 			return release, nil
 		}
 	}
@@ -65,7 +66,7 @@ func askAt(ctx context.Context, address string, id uint64) (Release, error) {
 	}, nil
 }
 
-// at is the answer as it counts at this time: one without a token, or that has expired, is a no.
+// at is the answer at this time: without a token, or expired, it is a no.
 func (r Release) at(now time.Time) Release {
 	switch {
 	case !r.Releasable && r.Reason == "":
@@ -78,7 +79,7 @@ func (r Release) at(now time.Time) Release {
 	return r
 }
 
-// AskRelease asks, and takes everything but a clear yes for a no.
+// AskRelease asks, and treats everything except a clear yes as a no.
 func AskRelease(ctx context.Context, from Releaser, serverID string, now time.Time) Release {
 	answer, err := from.VolumeRelease(ctx, serverID)
 	switch status.Code(err) {

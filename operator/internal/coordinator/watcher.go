@@ -22,14 +22,14 @@ import (
 type Tuning struct {
 	// FirstRetry and LastRetry bound the wait between attempts, which doubles.
 	FirstRetry, LastRetry time.Duration
-	// Check is how often a connected coordinator is asked for its status, to notice a peer that went
-	// without a word; Answer is how long it has.
+	// Check is how often a connected coordinator is asked for its status, to detect a peer that vanished; Answer is how
+	// long it may take.
 	Check, Answer time.Duration
-	// Gather is how long changes of load figures are collected before they are told: a round of probes changes
-	// those of every server and their sums.
+	// Gather is how long changes of load figures are collected before they are reported: a round of probes changes the
+	// figures of every server.
 	Gather time.Duration
-	// Figures is how often figures are told at most, and FiguresPerServer how often in a cluster of many servers: each
-	// telling writes the status of each server whose figures changed.
+	// Figures is the shortest time between two reports of figures, and FiguresPerServer the same for each server of a
+	// large cluster: a report writes the status of each server whose figures changed.
 	Figures, FiguresPerServer time.Duration
 }
 
@@ -60,20 +60,20 @@ type watcher struct {
 	uid     types.UID
 	address string
 	cancel  context.CancelFunc
-	picture *Picture // guarded by Watchers.mutex, as are these two: what every picture says of the watch
+	picture *Picture // guarded by Watchers.mutex, as are the next two, which are copied into every picture
 	heard   bool
 	since   time.Time
 }
 
-// NewWatchers makes the set. notify is called, from any goroutine, when a cluster's picture changed; it
-// may block until its context ends.
+// NewWatchers creates the set. notify is called, from any goroutine, when a cluster's picture changed; it may block
+// until its context ends.
 func NewWatchers(log logr.Logger, tuning Tuning, notify func(context.Context, types.NamespacedName)) *Watchers {
 	return &Watchers{tuning: tuning, log: log, notify: notify, watchers: map[types.NamespacedName]*watcher{}}
 }
 
-// Get is the newest picture of the cluster whose admin API is at address (host:port, or several separated
-// by commas of which one leads). The first call, or one with another address, begins to watch and says that the
-// coordinator is not connected yet. So does one with another uid: of a former cluster of the same name nothing is kept.
+// Get is the newest picture of the cluster whose admin API is at address (host:port, or several separated by commas of
+// which one leads). The first call, and one with another address, starts a watch and returns a picture that is not
+// connected yet. So does a call with another uid: nothing of a former cluster of the same name is kept.
 func (w *Watchers) Get(cluster types.NamespacedName, uid types.UID, address string) *Picture {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -129,7 +129,7 @@ func (w *Watchers) Start(ctx context.Context) error {
 func (w *Watchers) publish(ctx context.Context, cluster types.NamespacedName, from *watcher, picture *Picture) {
 	w.mutex.Lock()
 	current := w.watchers[cluster] == from
-	// A problem that stays the same is not news.
+	// A repeated problem is not reported again.
 	news := current && (picture.Connected || from.picture.Connected || from.picture.Problem != picture.Problem)
 	if current {
 		from.heard = from.heard || picture.Connected
@@ -147,7 +147,7 @@ func (w *Watchers) run(ctx context.Context, cluster types.NamespacedName, self *
 	wait := w.tuning.FirstRetry
 	addresses := strings.Split(self.address, ",")
 	for ctx.Err() == nil {
-		// Every address is tried before anything is said: those that stand by refuse, and one leads.
+		// Every address is tried before a problem is reported, because standbys refuse and only one leads.
 		var problems []string
 		for _, address := range addresses {
 			connected, err := w.follow(ctx, cluster, self, address)
@@ -170,13 +170,12 @@ func (w *Watchers) run(ctx context.Context, cluster types.NamespacedName, self *
 	}
 }
 
-// problem words an error without what differs from attempt to attempt.
+// problem is the text of an error without the parts that differ between attempts.
 func problem(address string, err error) string {
 	return fmt.Sprintf("the coordinator does not answer at its admin address %s (%s)", address, status.Code(err))
 }
 
-// follow connects and takes in events until the stream breaks. connected says whether a whole snapshot
-// was received.
+// follow connects and applies events until the stream breaks. connected: a whole snapshot was received.
 func (w *Watchers) follow(ctx context.Context, cluster types.NamespacedName, self *watcher, address string) (connected bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -282,8 +281,8 @@ func (w *Watchers) takeIn(ctx context.Context, cluster types.NamespacedName, sel
 	}
 }
 
-// figuresTimer fires when changed figures are to be told: soon after the first change, and not more often than the
-// tuning says. While nothing changes it does not fire.
+// figuresTimer fires when changed figures must be reported: soon after the first change, and not more often than the
+// tuning allows. It does not fire while nothing changes.
 type figuresTimer struct {
 	tuning  Tuning
 	timer   *time.Timer
@@ -300,7 +299,7 @@ func (f *figuresTimer) changed(now time.Time, servers int) {
 	f.timer.Reset(max(f.tuning.Gather, f.last.Add(pause).Sub(now)))
 }
 
-// told notes that all figures are told.
+// told records that all figures were reported.
 func (f *figuresTimer) told(now time.Time) {
 	f.timer.Stop()
 	f.pending, f.last = false, now

@@ -21,28 +21,28 @@ const patience = 5 * time.Second
 // Client talks to the members of one etcd.
 type Client struct {
 	Endpoints []string // host:port
-	// TLS is how to connect; nil: plainly.
+	// TLS is the TLS configuration; nil: plain connections.
 	TLS *tls.Config
 }
 
-// transport asks without a proxy, whatever the environment names: the members are in the cluster. A connection serves one
-// call: the next one may have other certificates.
+// transport ignores proxies in the environment, because the members are in the cluster. A connection is used for one
+// call only, because the next call may have other certificates.
 func (c Client) transport() *http.Transport {
 	return &http.Transport{TLSClientConfig: c.TLS, DisableKeepAlives: true}
 }
 
-// member is one as etcd lists it. A member that was added and has not started yet has no name.
+// member is a member in etcd's list. A member that was added and has not started yet has no name.
 type member struct {
 	ID       string
 	Name     string
 	PeerURLs []string
 }
 
-// Rejoin lets the member with this peer URL, which lost its data, start again without any: it is put out of the
-// etcd and added as a new one. (A member that forgot what it voted for must not come back under its old identity.)
-// Afterwards it has to be started as a member of an existing etcd. It can be asked again after a failure at any step;
-// a member that was added and has not started yet is left as it is. The client's endpoints are the others, which
-// must be a majority that works.
+// Rejoin lets the member with this peer URL, which lost its data, start again without any: it is removed from the etcd
+// and added as a new member. (A member that lost its votes must not return under its old identity.) Afterwards it must
+// be started as a member of an existing etcd. Rejoin can be repeated after a failure at any step; a member that was
+// added and has not started yet is left unchanged. The client's endpoints are the other members, which must form a
+// working majority.
 func (c Client) Rejoin(ctx context.Context, peerURL string) error {
 	endpoint, old, err := c.find(ctx, peerURL)
 	if err != nil {
@@ -62,8 +62,7 @@ func (c Client) Rejoin(ctx context.Context, peerURL string) error {
 	return nil
 }
 
-// Reach tells all members that the one with this host and port is reached by this URL from now on, whatever its scheme was.
-// Asked again it changes nothing.
+// Reach changes the peer URL of the member with this host and port, for all members. Idempotent.
 func (c Client) Reach(ctx context.Context, peerURL string) error {
 	endpoint, member, err := c.find(ctx, peerURL)
 	switch {
@@ -81,7 +80,7 @@ func (c Client) Reach(ctx context.Context, peerURL string) error {
 	return nil
 }
 
-// find gives the member that the others reach at this URL's host and port (nil: none), and an endpoint that answers.
+// find returns the member with this URL's host and port (nil: none), and an endpoint that answers.
 func (c Client) find(ctx context.Context, peerURL string) (endpoint string, found *member, err error) {
 	var list struct{ Members []member }
 	if endpoint, err = c.first(ctx, "/v3/cluster/member/list", struct{}{}, &list); err != nil {
@@ -101,7 +100,7 @@ func hostOf(url string) string {
 	return host
 }
 
-// first asks one after the other until one answers, and gives that.
+// first asks the endpoints one after the other until one answers, and returns that one.
 func (c Client) first(ctx context.Context, path string, request, answer any) (string, error) {
 	var errs []error
 	for _, endpoint := range c.Endpoints {

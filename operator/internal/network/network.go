@@ -1,5 +1,5 @@
-// Package network is how pods come to the network that their transport needs: one interface, and a
-// provider for each way that works. A provider without an entry here is refused.
+// Package network gives pods the network that their transport needs: one interface, with one provider for each
+// supported network. Other providers are refused.
 package network
 
 import (
@@ -13,7 +13,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// Provider changes a server's pod so that its transport works.
+// Provider adapts a server's pod to its transport.
 type Provider interface {
 	// Check says why the spec cannot be followed; nil when it can.
 	Check(spec ramcloudv1.NetworkSpec) error
@@ -25,8 +25,8 @@ type Provider interface {
 
 var providers = map[ramcloudv1.NetworkProvider]Provider{ramcloudv1.ProviderPod: podNetwork{}}
 
-// For is the provider that the spec names. The API server refuses what Check refuses; Check is asked
-// again because an object may have been stored under other rules.
+// For is the provider that the spec names. The API server refuses the same specs as Check; Check is called again
+// because an object may have been stored under older rules.
 func For(spec ramcloudv1.NetworkSpec) (Provider, error) {
 	name := cmp.Or(spec.Provider, ramcloudv1.ProviderPod)
 	provider, supported := providers[name]

@@ -1,6 +1,6 @@
-// Package scope keeps two operators from looking after one cluster. Who looks after the clusters of a namespace holds the
-// lease LeaseName there. An operator for one namespace takes it by its ordinary leader election; one for all namespaces
-// takes that of each namespace in which it finds a cluster, by the same means.
+// Package scope prevents two operators from managing the same cluster. The operator that manages the clusters of a
+// namespace holds the lease LeaseName there. An operator for one namespace takes it by its ordinary leader election. An
+// operator for all namespaces takes the lease of each namespace in which it finds a cluster, in the same way.
 package scope
 
 import (
@@ -18,18 +18,19 @@ import (
 // LeaseName is the name of the lease, in every namespace.
 const LeaseName = "ramcloud-operator"
 
-// Timing of a lease: for how long it counts without being renewed, when its holder gives up, and how often it is renewed
-// or tried for.
+// Timing of a lease: how long it is valid without renewal, when its holder gives up, and how often it is renewed or
+// tried for.
 type Timing struct{ Lease, Renew, Retry time.Duration }
 
-// DefaultTiming renews rarely: there may be many namespaces, and a quiet operator shall write little.
+// DefaultTiming renews rarely, because there may be many namespaces, and an idle operator should write little.
 var DefaultTiming = Timing{Lease: 60 * time.Second, Renew: 40 * time.Second, Retry: 15 * time.Second}
 
-// Leases are those of the namespaces in which an operator for all of them found clusters. A nil *Leases holds every one.
+// Leases are the leases of all namespaces in which an operator for all namespaces found clusters. A nil *Leases holds
+// every lease.
 type Leases struct {
 	client coordinationv1.LeasesGetter
-	// own is the operator's own namespace, whose lease its leader election holds already; also its name as a holder, the
-	// same for all of its replicas, so that one takes over from another without waiting.
+	// own is the operator's own namespace, whose lease its leader election holds already. It is also the holder's name,
+	// the same for all replicas of the operator, so that one takes over from another without waiting.
 	own    string
 	timing Timing
 	log    logr.Logger
@@ -40,7 +41,7 @@ type Leases struct {
 	running sync.WaitGroup
 }
 
-// lease is one that is tried for or held.
+// lease is a lease that is held or tried for.
 type lease struct {
 	held   bool
 	cancel context.CancelFunc
@@ -51,8 +52,8 @@ func NewLeases(client coordinationv1.LeasesGetter, own string, timing Timing, lo
 	return &Leases{client: client, own: own, timing: timing, log: log, leases: map[string]*lease{}}
 }
 
-// Start blocks until ctx ends and then gives all leases back; it makes Leases a manager.Runnable, which the manager starts
-// once it leads.
+// Start blocks until ctx ends and then releases all leases. It makes Leases a manager.Runnable, which the manager
+// starts once it leads.
 func (l *Leases) Start(ctx context.Context) error {
 	l.mutex.Lock()
 	l.ctx = ctx
@@ -65,7 +66,7 @@ func (l *Leases) Start(ctx context.Context) error {
 	return nil
 }
 
-// Holds says whether this operator may look after clusters of the namespace. The first call begins to try for the lease.
+// Holds says whether this operator may manage clusters of the namespace. The first call starts to try for the lease.
 func (l *Leases) Holds(namespace string) bool {
 	if l == nil || namespace == l.own {
 		return true
@@ -84,7 +85,7 @@ func (l *Leases) Holds(namespace string) bool {
 	return false
 }
 
-// Forget gives the lease of a namespace back that has no clusters any more.
+// Forget releases the lease of a namespace without clusters.
 func (l *Leases) Forget(namespace string) {
 	if l == nil {
 		return
@@ -97,7 +98,7 @@ func (l *Leases) Forget(namespace string) {
 	}
 }
 
-// set notes whether the lease is held. ctx ends before a lease is noted as lost: what is told late does not count.
+// set records whether the lease is held, unless ctx has ended: a late report is ignored.
 func (l *Leases) set(ctx context.Context, namespace string, one *lease, held bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -108,7 +109,7 @@ func (l *Leases) set(ctx context.Context, namespace string, one *lease, held boo
 	l.log.Info("lease of a namespace", "namespace", namespace, "held", held)
 }
 
-// hold tries for the lease, and keeps it, until ctx ends.
+// hold tries for the lease and keeps it until ctx ends.
 func (l *Leases) hold(ctx context.Context, namespace string, one *lease) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
