@@ -19,8 +19,8 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// admin calls use with the admin API of the cluster's coordinators, through a forwarded port: of several, one
-// leads, and the others refuse.
+// admin calls use with the admin API of the cluster's coordinators, through a forwarded port. It tries all
+// coordinators, because only the leader accepts calls.
 func (p *plugin) admin(ctx context.Context, c *ramcloudv1.RAMCloudCluster, use func(adminpb.AdminClient) error) error {
 	var errs []error
 	for index := range specs.WantedCoordinators(c) {
@@ -48,7 +48,7 @@ func (p *plugin) adminOf(ctx context.Context, namespace, pod string, use func(ad
 	return use(adminpb.NewAdminClient(connection))
 }
 
-// forward opens a local port that leads to a pod's.
+// forward opens a local port that is forwarded to a pod's port.
 func (p *plugin) forward(ctx context.Context, namespace, pod string, port int) (address string, stop func(), err error) {
 	transport, upgrader, err := spdy.RoundTripperFor(p.config)
 	if err != nil {

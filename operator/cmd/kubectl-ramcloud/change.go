@@ -16,7 +16,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// fieldOwner is who changed a field, for those who look at managedFields.
+// fieldOwner is the owner of changed fields in managedFields.
 const fieldOwner = client.FieldOwner("kubectl-ramcloud")
 
 // Values of --dry-run.
@@ -26,7 +26,7 @@ const (
 	dryRunServer = "server"
 )
 
-// change is what the commands that change something share: kubectl's flags for it.
+// change has the flags that all changing commands share, as in kubectl.
 type change struct {
 	plugin  *plugin
 	dryRun  string
@@ -67,8 +67,9 @@ func (ch *change) command(command *cobra.Command, run func(context.Context, *ram
 	return command
 }
 
-// apply edits the cluster's spec and says what was done; changed is false where it was so before. The spec is read again: c
-// has old fields under their new names, and a patch has to name those that the API server has.
+// apply edits the cluster's spec and prints what was done; changed is false if nothing changed. It reads the
+// spec again, because c has old fields under their new names, and a patch must use the names in the API
+// server.
 func (ch *change) apply(ctx context.Context, c *ramcloudv1.RAMCloudCluster, done string, edit func(*ramcloudv1.RAMCloudCluster)) (changed bool, err error) {
 	if err := ch.plugin.client.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 		return false, err
@@ -94,7 +95,7 @@ func (ch *change) options() []client.PatchOption {
 	return []client.PatchOption{fieldOwner}
 }
 
-// tell prints an object as --output says, or what was done with it.
+// tell prints the object in the format of --output, or a line about what was done.
 func (ch *change) tell(object client.Object, done string) error {
 	switch ch.dryRun {
 	case dryRunClient:
@@ -110,13 +111,13 @@ func (ch *change) tell(object client.Object, done string) error {
 	return printer.PrintObj(object, ch.plugin.out)
 }
 
-// waits: something was changed, and has to be waited for.
+// waits: something was changed, and the command must wait for it.
 func (ch *change) waits() bool { return ch.wait && ch.dryRun == dryRunNone }
 
-// giveUp is an error that waiting does not repair.
+// giveUp is an error for which waiting longer is useless.
 type giveUp struct{ error }
 
-// await asks until it is done, and prints each new state that it hears on standard error.
+// await polls until done, and prints each new state on standard error.
 func (ch *change) await(ctx context.Context, what string, look func(context.Context) (done bool, state string, err error)) error {
 	last := ""
 	for {

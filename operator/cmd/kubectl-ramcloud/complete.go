@@ -34,7 +34,7 @@ func (p *plugin) completeCluster(cmd *cobra.Command, args []string, _ string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeMember offers the members of the cluster that is named, or the only one.
+// completeMember offers the members of the named cluster, or of the only one.
 func (p *plugin) completeMember(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()

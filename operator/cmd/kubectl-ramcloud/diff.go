@@ -22,7 +22,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// The exit codes of diff, as those of kubectl diff.
+// The exit codes of diff, the same as those of kubectl diff.
 const (
 	exitDiffers    = exitCode(1)
 	exitDiffFailed = exitCode(2)
@@ -54,7 +54,7 @@ func (p *plugin) diffCommand() *cobra.Command {
 	return command
 }
 
-// made are pods of a component that were made from one template.
+// made are the pods of a component with the same template.
 type made struct {
 	template corev1.PodTemplateSpec
 	pods     []string
@@ -87,14 +87,14 @@ func (p *plugin) diff(ctx context.Context, cmd *cobra.Command, args []string) (d
 		}
 		differs = differs || one
 	}
-	if specs.TLSStage(c) == plan.TLSOff { // which is in no template
+	if specs.TLSStage(c) == plan.TLSOff { // TLS is not part of a template
 		fmt.Fprintln(p.out, "A roll also moves the connections of the etcd from plain ones to TLS: etcd and coordinators are restarted in stages.")
 		differs = true
 	}
 	return differs, nil
 }
 
-// diffComponent prints how the pods of a component differ from what a roll would make of them.
+// diffComponent prints how the pods of a component differ from those after a roll.
 func (p *plugin) diffComponent(c *ramcloudv1.RAMCloudCluster, component string, revisions []appsv1.ControllerRevision, pods []corev1.Pod) (bool, error) {
 	templates := map[string]corev1.PodTemplateSpec{}
 	newest := map[string]*appsv1.ControllerRevision{} // by state
@@ -138,8 +138,8 @@ func (p *plugin) diffComponent(c *ramcloudv1.RAMCloudCluster, component string, 
 	return differs, nil
 }
 
-// madeFrom groups the pods of a component by what they were made from: as the operator noted, or, of pods of an operator that
-// noted nothing, as they are.
+// madeFrom groups the pods of a component by their template: the one that the operator noted, or, for pods
+// without a note, the one computed from the pod.
 func madeFrom(c *ramcloudv1.RAMCloudCluster, component string, templates map[string]corev1.PodTemplateSpec, pods []corev1.Pod) map[string]*made {
 	groups := map[string]*made{}
 	for i := range pods {

@@ -14,7 +14,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// finding is one thing that is not as it should be: what, why, and what to do.
+// finding is one problem: what, why, and what to do.
 type finding struct {
 	what, why, advice string
 }
@@ -57,7 +57,7 @@ var advice = map[string]string{
 	ramcloudv1.ReasonDeprecatedFieldsUsed:    "write the new fields and values before the next minor version is installed",
 }
 
-// findings are all that keeps the cluster from being as spec asks for, the worst first.
+// findings are all reasons why the cluster differs from the spec, the worst first.
 func (p *plugin) findings(ctx context.Context, c *ramcloudv1.RAMCloudCluster) ([]finding, error) {
 	var out []finding
 	seen := map[string]bool{}

@@ -31,11 +31,11 @@ import (
 // version is set by the linker: -X main.version=…
 var version = "0.0.0-unknown"
 
-// plugin is what all commands share.
+// plugin is the state that all commands share.
 type plugin struct {
 	out      io.Writer
-	progress io.Writer                      // where is told what is waited for: out is for what --output asked for
-	poll     time.Duration                  // how often is looked
+	progress io.Writer                      // for progress messages; out has only the output that --output asks for
+	poll     time.Duration                  // interval of polling
 	flags    *genericclioptions.ConfigFlags // kubectl's own
 
 	config     *rest.Config
@@ -56,7 +56,7 @@ func main() {
 	command.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	err := command.Execute()
 	var ran exitCode
-	if err != nil && !errors.As(err, &ran) { // a command in a pod has said itself what was wrong
+	if err != nil && !errors.As(err, &ran) { // a command in a pod has printed its error itself
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 	os.Exit(codeOf(err, began))
@@ -93,7 +93,7 @@ Without a name, a command is about the only RAMCloudCluster of the namespace. Wr
 	return root
 }
 
-// aboutOne is a command that looks at one cluster and ends.
+// aboutOne is a command that shows one cluster and ends.
 func (p *plugin) aboutOne(use, short string, run func(context.Context, *ramcloudv1.RAMCloudCluster) error) *cobra.Command {
 	timeout := 20 * time.Second
 	command := &cobra.Command{

@@ -11,7 +11,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// setPaused takes the old name of the field away: both are not accepted.
+// setPaused removes the old name of the field, because the API server refuses both together.
 func setPaused(c *ramcloudv1.RAMCloudCluster, paused bool) {
 	c.Spec.Paused, c.Spec.DeprecatedPause = paused, false
 }

@@ -25,7 +25,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// reportLogLines bounds what a report takes of each log.
+// reportLogLines limits the lines of each log in a report.
 const reportLogLines = 2000
 
 func (p *plugin) reportCommand() *cobra.Command {
@@ -65,7 +65,7 @@ type bundle struct {
 	zip   *gzip.Writer
 	tar   *tar.Writer
 	names []string
-	lacks []string // what could not be had
+	lacks []string // files that could not be fetched
 }
 
 func (b *bundle) add(name string, content []byte) error {
@@ -79,7 +79,7 @@ func (b *bundle) add(name string, content []byte) error {
 	return err
 }
 
-// try adds what get gives, or notes why it could not.
+// try adds the result of get, or notes its error.
 func (b *bundle) try(name string, get func() ([]byte, error)) error {
 	content, err := get()
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *bundle) try(name string, get func() ([]byte, error)) error {
 	return b.add(name, content)
 }
 
-// report writes the bundle and gives the names of the files in it.
+// report writes the bundle and returns the names of the files in it.
 func (p *plugin) report(ctx context.Context, c *ramcloudv1.RAMCloudCluster, to io.Writer) ([]string, error) {
 	zip := gzip.NewWriter(to)
 	b := &bundle{zip: zip, tar: tar.NewWriter(zip)}
@@ -129,7 +129,7 @@ func (p *plugin) report(ctx context.Context, c *ramcloudv1.RAMCloudCluster, to i
 	return b.names, errors.Join(append(steps, b.tar.Close(), b.zip.Close())...)
 }
 
-// reportPod adds what a pod says: its logs, metrics and trace.
+// reportPod adds a pod's logs, metrics and trace.
 func (p *plugin) reportPod(ctx context.Context, b *bundle, pod *corev1.Pod) error {
 	lines := int64(reportLogLines)
 	var errs []error
@@ -176,7 +176,7 @@ func cleanList(list client.ObjectList) ([]byte, error) {
 	return out, err
 }
 
-// clean drops what nobody reads and what may hold secrets: the last applied text and values of environment
+// clean drops fields that are useless or may hold secrets: the last applied text and values of environment
 // variables.
 func clean(object client.Object) ([]byte, error) {
 	object = object.DeepCopyObject().(client.Object)
@@ -205,7 +205,7 @@ var secrets = []*regexp.Regexp{
 }
 var privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`)
 
-// redact leaves out what looks like a password, key or token.
+// redact removes text that looks like a password, key or token.
 func redact(text []byte) []byte {
 	text = privateKey.ReplaceAll(text, []byte(redacted))
 	for _, pattern := range secrets[:2] {

@@ -21,7 +21,8 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// requestFormat is the text of a restart request: two requests of one second differ.
+// requestFormat is the format of a restart request; it has milliseconds, so that two requests within a second
+// differ.
 const requestFormat = "2006-01-02T15:04:05.000Z07:00"
 
 type restart struct {
@@ -72,7 +73,7 @@ func (r *restart) run(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error 
 	return nil
 }
 
-// members are the names of the pods that can be restarted, by component, in the order in which they are.
+// members are the names of the pods that can be restarted, by component, in the order of restarts.
 func members(c *ramcloudv1.RAMCloudCluster) (etcd, coordinators []string) {
 	for i := range specs.WantedEtcd(c) {
 		etcd = append(etcd, specs.EtcdName(c.Name, i))
@@ -95,7 +96,7 @@ func servers(c *ramcloudv1.RAMCloudCluster) (names []string) {
 	return names
 }
 
-// chosen are the members that the flags name; without flags all.
+// chosen are the members that the flags select; without flags all.
 func (r *restart) chosen(c *ramcloudv1.RAMCloudCluster) ([]string, error) {
 	etcd, coordinators := members(c)
 	all := slices.Concat(etcd, coordinators)
@@ -142,7 +143,7 @@ func (r *restart) all(ctx context.Context, c *ramcloudv1.RAMCloudCluster) error 
 	})
 }
 
-// rolled says whether all members were restarted for the request, and how far it is.
+// rolled says whether all members were restarted for the request, and the progress.
 func rolled(c *ramcloudv1.RAMCloudCluster, pods []corev1.Pod, request string) (done bool, state string, err error) {
 	if now := c.Spec.Update.RestartRequest; now != request {
 		return false, "", giveUp{fmt.Errorf("spec.update.restartRequest is now %q: somebody asked for another restart", now)}
@@ -166,7 +167,7 @@ func rolled(c *ramcloudv1.RAMCloudCluster, pods []corev1.Pod, request string) (d
 	return ready == len(all), state, nil
 }
 
-// one evicts a member's pod, and waits for the next one of the name.
+// one evicts a member's pod, and waits for the next pod of the same name.
 func (r *restart) one(ctx context.Context, c *ramcloudv1.RAMCloudCluster, name string, wait bool) error {
 	key := types.NamespacedName{Namespace: c.Namespace, Name: name}
 	var pod corev1.Pod

@@ -97,7 +97,7 @@ func (p *plugin) exec(ctx context.Context, pod *corev1.Pod, command []string) er
 	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: os.Stdin, Stdout: p.out, Stderr: os.Stderr})
 	var exit interface{ ExitStatus() int }
 	if errors.As(err, &exit) {
-		return exitCode(exit.ExitStatus()) // the command has said what was wrong
+		return exitCode(exit.ExitStatus()) // the command has printed its error
 	}
 	return err
 }
@@ -219,7 +219,7 @@ func (p *plugin) topCommand() *cobra.Command {
 	return command
 }
 
-// top prints the rates between two looks at the servers' counters.
+// top prints the rates between two readings of the servers' counters.
 func (p *plugin) top(ctx context.Context, admin adminpb.AdminClient, interval time.Duration, count int) error {
 	before := map[uint64]*adminpb.ServerStats{}
 	ticker := time.NewTicker(interval)

@@ -65,7 +65,7 @@ func (p *plugin) status(ctx context.Context, c *ramcloudv1.RAMCloudCluster) erro
 	return nil
 }
 
-// figures are the rows that every cluster has.
+// figures prints the rows that every cluster has.
 func figures(w io.Writer, c *ramcloudv1.RAMCloudCluster) {
 	s := &c.Status
 	fmt.Fprintf(w, "Servers\t%s up\t%d wanted, %d crashed incarnations\n", s.Servers.Summary, specs.WantedServers(c), s.Servers.Crashed)
@@ -96,7 +96,7 @@ func figures(w io.Writer, c *ramcloudv1.RAMCloudCluster) {
 	}
 }
 
-// replicationFactor is the one in force, and that of spec where it is another.
+// replicationFactor is the value in force, and the one in the spec if it differs.
 func replicationFactor(c *ramcloudv1.RAMCloudCluster) string {
 	wanted, have := specs.ReplicationFactor(c), c.Status.Data.Replication.Factor
 	if have == 0 || have == wanted {

@@ -95,8 +95,8 @@ func parse(name string, args []string, env func(string) string) (*options, *zap.
 	return o, logging, nil
 }
 
-// isIPv6 says of the address by which Kubernetes tells every pod where the API server is whether it is IPv6. Then so is, of
-// all Services that name no family, and of all pods, the first address.
+// isIPv6 says whether the address of the API server that Kubernetes gives every pod is IPv6. If so, the first
+// address of all pods, and of Services without a family, is IPv6, too.
 func isIPv6(apiServer string) bool {
 	address, err := netip.ParseAddr(apiServer)
 	return err == nil && address.Unmap().Is6()
@@ -111,7 +111,7 @@ func metricsOptions(o *options) metricsserver.Options {
 	return out
 }
 
-// releaseVolumes takes the finalizers off, as the last act of an operator that is uninstalled.
+// releaseVolumes removes the finalizers when the operator is uninstalled.
 func releaseVolumes(ctx context.Context, o *options) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -126,7 +126,7 @@ func releaseVolumes(ctx context.Context, o *options) error {
 	return err
 }
 
-// backoff is after how long a reconcile that failed is tried again: a quota that was raised is noticed within half a minute.
+// backoff is the delay before a failed reconcile is retried: a raised quota is noticed within half a minute.
 func backoff() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second)
 }
@@ -151,7 +151,7 @@ func run(o *options, logging *zap.Options) error {
 		Metrics:                metricsOptions(o),
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElection, LeaderElectionID: scope.LeaseName, LeaderElectionNamespace: o.leaderNS,
-		// A new operator does not have to wait for the lease of one that ended in good order.
+		// A new operator need not wait for the lease of one that ended cleanly.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// clusterMetrics tells of every cluster what its status says, for alerts and dashboards. It reads the
-// manager's cache when it is scraped and keeps nothing.
+// clusterMetrics exports the status of every cluster for alerts and dashboards. It reads the manager's cache
+// when it is scraped, and has no state.
 type clusterMetrics struct {
 	reader client.Reader
 }
@@ -65,8 +65,8 @@ func (m clusterMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// terminating counts the volume claims that were deleted and still exist, by cluster. The condition Degraded tells of them
-// too, but has the reason of the worst trouble only.
+// terminating counts the volume claims that were deleted and still exist, by cluster. The condition Degraded
+// mentions them, too, but has only the reason of the worst problem.
 func (m clusterMetrics) terminating(ctx context.Context) (map[client.ObjectKey]int, error) {
 	var claims corev1.PersistentVolumeClaimList
 	if err := m.reader.List(ctx, &claims, client.MatchingLabels{specs.LabelManagedBy: specs.ManagedBy}); err != nil {

@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 	config, err := environment.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the API server:", err)
-		if err := environment.Stop(); err != nil { // it may have come half way, for example refuse the CRDs
+		if err := environment.Stop(); err != nil { // the start may have failed half-way, for example because the CRDs were refused
 			fmt.Fprintln(os.Stderr, "stopping the API server:", err)
 		}
 		return 1

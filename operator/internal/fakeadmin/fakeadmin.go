@@ -96,7 +96,7 @@ func (s *Server) SetTable(table *adminpb.Table) {
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
 }
 
-// SetRecoveries says which recoveries there are; those in the state DONE have ended.
+// SetRecoveries sets the recoveries; those in the state DONE have ended.
 func (s *Server) SetRecoveries(recoveries ...*adminpb.Recovery) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

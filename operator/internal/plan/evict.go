@@ -6,23 +6,24 @@ import (
 	"time"
 )
 
-// Eviction says whether a server may be evicted now: taken away by others than the operator, as by kubectl drain. It becomes
-// the servers' PodDisruptionBudget.
+// Eviction says whether a server may be evicted now, for example by kubectl drain. It becomes the servers'
+// PodDisruptionBudget.
 type Eviction struct {
-	// Keep is how many servers have to stay ready. While none may be evicted it is all that shall exist.
+	// Keep is how many servers must stay ready. While none may be evicted, it is the number of all servers.
 	Keep int32
-	// Held says why none may be evicted; empty: one may.
+	// Held says why no server may be evicted; empty: one may.
 	Held string
-	// Again is when that may change although nothing is heard; 0: never.
+	// Again is when that may change without an event; 0: never.
 	Again time.Duration
 }
 
-// Evictions lets servers go by the rule of a restart that was asked for: one at a time, while the cluster is whole. A server
-// that finds no node is an exception, as on a node that was drained: the others are whole without it, and the next may go as
-// long as those that stay can keep all replicas.
+// Evictions allows evictions by the same rule as restarts: one at a time, while the cluster is whole. A
+// server without a node (because its node was drained) is an exception: the others are whole without it, and
+// the next may be evicted as long as the remaining ones can hold all replicas.
 //
-// The budget counts ready pods, and knows nothing of data. So it is held before anything is done that makes a pod ready, and
-// whatever is evicted first holds the next: it is not ready, and nobody but the operator creates its pod again.
+// The budget counts ready pods and does not consider data. So evictions are forbidden before anything that
+// makes a pod ready. And the first eviction blocks the next: its pod is not ready, and only the operator
+// creates it again.
 func Evictions(o Observed, d Decision) Eviction {
 	out := Eviction{Keep: int32(len(d.Servers))}
 	serving, without, why := presence(o, d)
@@ -40,7 +41,7 @@ func Evictions(o Observed, d Decision) Eviction {
 	return out
 }
 
-// mayNotEvict says what of the whole cluster forbids that any server goes.
+// mayNotEvict says why the state of the whole cluster forbids any eviction.
 func mayNotEvict(o Observed, d Decision) string {
 	switch {
 	case o.Paused:
@@ -53,7 +54,8 @@ func mayNotEvict(o Observed, d Decision) string {
 	return join(notWell(o, Etcd), notWell(o, Coordinator))
 }
 
-// presence counts the servers that serve and those that find no node. why: one of the others is on its way, or may not go.
+// presence counts the servers that serve and those without a node. why: another server is starting or ending,
+// or must stay.
 func presence(o Observed, d Decision) (serving, without int32, why string) {
 	have := map[ID]Member{}
 	for _, m := range o.Members {
@@ -75,7 +77,7 @@ func presence(o Observed, d Decision) (serving, without int32, why string) {
 	return serving, without, why
 }
 
-// mayNotGo says why this server, which serves, must stay.
+// mayNotGo says why this serving server must stay.
 func mayNotGo(o Observed, m Member) string {
 	switch why := NeverRestarts(o, m); {
 	case why != "":

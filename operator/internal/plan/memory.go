@@ -2,57 +2,59 @@ package plan
 
 import "fmt"
 
-// Said is a condition of a pod that is True, in the kubelet's words.
+// Said is a condition of a pod that is True, with the kubelet's reason and message.
 type Said struct{ Reason, Message string }
 
-// PodMemory is what Kubernetes says of the memory of a server's pod. Sizes are in bytes, of the container's limit, which
-// is its request as well.
+// PodMemory is the memory of a server's pod as Kubernetes reports it. Sizes are in bytes, of the container's
+// limit, which equals its request.
 type PodMemory struct {
 	// Asked is in the pod's spec, Actual what the kubelet has set, according to its status.
 	Asked, Actual int64
-	// Floor is what the log of the container's command line needs. That cannot be changed, and a container that is started
-	// again begins with it.
+	// Floor is the memory for the log size in the container's command line. That cannot be changed, and a
+	// restarted container begins with it.
 	Floor int64
-	// Generation is that of the pod's spec, Observed the one that the status speaks of. Before Kubernetes 1.34 it is 0.
+	// Generation is the generation of the pod's spec, Observed the one that the status is about; 0 before
+	// Kubernetes 1.34.
 	Generation, Observed int64
 	// Pending and InProgress are the conditions PodResizePending and PodResizeInProgress; nil: they are not True.
 	Pending, InProgress *Said
 	// QoS is the pod's quality of service.
 	QoS string
-	// HugePages: the log is in pages that were reserved, of which a pod cannot get others while it runs.
+	// HugePages: the log is in reserved huge pages, of which a running pod cannot get more.
 	HugePages bool
 }
 
-// ServerMemory is what a server says of its log, in bytes.
+// ServerMemory is the size of a server's log as the server reports it, in bytes.
 type ServerMemory struct {
-	// Log is how large it is. While it shrinks that falls bit by bit, as cleaning frees memory.
+	// Log is its present size. During a shrink it falls step by step, as cleaning frees memory.
 	Log int64
-	// Target is what the server was asked for last.
+	// Target is the last requested size.
 	Target int64
 	// Refused says why it will not reach Target; empty: it will.
 	Refused string
 }
 
-// MemoryWanted is what spec asks for, and what it needs of the pod.
+// MemoryWanted is the size in the spec, and the pod's memory that it needs.
 type MemoryWanted struct {
 	Log, Pod int64
 	QoS      string
-	// LargestLog is what the servers' volumes have room for, as the server knew them when it started.
+	// LargestLog is the largest log for which the servers' volumes have room, by their sizes at the server's
+	// start.
 	LargestLog int64
 	// Resizable: the API server has the subresource pods/resize.
 	Resizable bool
 }
 
-// MemoryAct is what is done next to bring a server to the memory that spec asks for.
+// MemoryAct is the next action that brings a server to the memory in the spec.
 type MemoryAct int
 
 // The acts.
 const (
-	// MemoryRests: nothing is to be done, or it is waited for something, or it cannot be done.
+	// MemoryRests: nothing to do, or it waits, or it is not possible.
 	MemoryRests MemoryAct = iota
 	// MemoryAskPod: patch the subresource resize of the pod.
 	MemoryAskPod
-	// MemoryAskServer: tell the server how large its log is to be.
+	// MemoryAskServer: send the server the target size of its log.
 	MemoryAskServer
 )
 
@@ -61,19 +63,20 @@ type MemoryStep struct {
 	Act MemoryAct
 	// Bytes to ask for.
 	Bytes int64
-	// Waits says what for; empty: for nothing.
+	// Waits says what it waits for; empty: nothing.
 	Waits string
-	// Infeasible says why the server does not get the memory while it runs. A restart brings it.
+	// Infeasible says why the server cannot get the memory while it runs. A restart is needed.
 	Infeasible string
 }
 
-// reasonInfeasible is the kubelet's for a resize that it does not try again.
+// reasonInfeasible is the kubelet's reason for a resize that it does not try again.
 const reasonInfeasible = "Infeasible"
 
-// NextMemoryStep brings a running server to another size of its log. It keeps the pod-before-log rule: at no time is the
-// pod's limit below what the log needs that the server has, may take, or begins with when its container is started again. So a pod grows before its log does, and shrinks
-// after it. It remembers nothing: whatever spec asks for next, and whoever was restarted in between, the next step follows
-// from what is there.
+// NextMemoryStep brings a running server to another size of its log. It keeps the pod-before-log rule: the
+// pod's limit is never below the memory for the server's present log, its target, or the log with which a
+// restarted container begins. So a pod grows before its log, and shrinks after it. The function has no state:
+// the next step follows only from the present facts, even if the spec changes or a restart happens in
+// between.
 func NextMemoryStep(wanted MemoryWanted, pod PodMemory, server ServerMemory) MemoryStep {
 	wanted.Pod = max(wanted.Pod, pod.Floor)
 	if server.Log == wanted.Log && server.Target == wanted.Log && pod.Asked == wanted.Pod && pod.Actual == wanted.Pod {
@@ -83,7 +86,7 @@ func NextMemoryStep(wanted MemoryWanted, pod PodMemory, server ServerMemory) Mem
 		return MemoryStep{Infeasible: why}
 	}
 	if wanted.Log > max(server.Log, server.Target) {
-		if pod.Asked != wanted.Pod { // a larger one, too, which the kubelet may not have allowed
+		if pod.Asked != wanted.Pod { // also if it asks for more, because the kubelet may not have allowed that
 			return askPod(wanted)
 		}
 		if !pod.has(wanted.Pod) {
@@ -106,7 +109,7 @@ func NextMemoryStep(wanted MemoryWanted, pod PodMemory, server ServerMemory) Mem
 	return kubeletAnswer(pod)
 }
 
-// cannotResize says what is known before anybody is asked; empty: somebody has to be.
+// cannotResize says why a resize is impossible, as far as is known without asking; empty: it must be tried.
 func cannotResize(wanted MemoryWanted, pod PodMemory, server ServerMemory) string {
 	switch {
 	case !wanted.Resizable || pod.Observed == 0:
@@ -126,13 +129,13 @@ func askPod(wanted MemoryWanted) MemoryStep {
 	return MemoryStep{Act: MemoryAskPod, Bytes: wanted.Pod, Waits: "the kubelet is asked to change the pod's memory"}
 }
 
-// has says whether the pod is known to have this limit and no other before it. A status of an earlier generation speaks of an
-// earlier size: the limit that it tells may have been lowered since.
+// has says whether the pod certainly has this limit. The status of an earlier generation is about an earlier
+// size, and the limit may have been lowered since.
 func (p PodMemory) has(limit int64) bool {
 	return p.Observed >= p.Generation && p.Actual == limit && p.Pending == nil && p.InProgress == nil
 }
 
-// kubeletAnswer is what the kubelet says of the size that the pod's spec asks for.
+// kubeletAnswer is the kubelet's answer about the size in the pod's spec.
 func kubeletAnswer(pod PodMemory) MemoryStep {
 	switch {
 	case pod.Observed < pod.Generation:
@@ -147,8 +150,8 @@ func kubeletAnswer(pod PodMemory) MemoryStep {
 	return MemoryStep{Waits: "the kubelet changes the pod's memory"}
 }
 
-// Tell is what the condition Resizing says of a server: growing what is waited for, infeasible why it does not get the
-// memory while it runs. Both are empty when it has it.
+// Tell is the text in the condition Resizing about a server: growing says what it waits for, infeasible why
+// it cannot get the memory while it runs. Both are empty when it has the memory.
 func (s MemoryStep) Tell(server string) (growing, infeasible string) {
 	if s.Infeasible != "" {
 		return "", fmt.Sprintf("%s keeps its memory until it is restarted: %s", server, s.Infeasible)
@@ -159,7 +162,7 @@ func (s MemoryStep) Tell(server string) (growing, infeasible string) {
 	return "", ""
 }
 
-// words are the kubelet's.
+// words are the kubelet's reason and message.
 func (s *Said) words() string {
 	switch {
 	case s.Reason == "" && s.Message == "":

@@ -1,5 +1,5 @@
-// Package plan decides what to do next for a cluster. It is pure: from what was observed to what shall
-// be done, without clock, network or Kubernetes, so that arbitrary histories can be tried in tests.
+// Package plan decides what to do next for a cluster. It is pure: it computes a decision from an observation,
+// without clock, network or Kubernetes, so that tests can try arbitrary histories.
 //
 // Rules it never breaks:
 //   - a server that exists is never planned away;
@@ -26,7 +26,7 @@ import (
 	"time"
 )
 
-// Kind is what a member is.
+// Kind is the kind of a member.
 type Kind int
 
 // The kinds, in the order in which they are restarted.
@@ -65,7 +65,7 @@ const (
 	ForgetAfter = 10 * time.Minute
 )
 
-// Pod is what matters of a pod.
+// Pod is the part of a pod's state that matters here.
 type Pod struct {
 	Exists   bool
 	Deleting bool
@@ -75,20 +75,21 @@ type Pod struct {
 	FailedAt        time.Time
 	Ready           bool
 	ReadySince      time.Time
-	// Mounted: a container of the pod has run, so the pod has its volume, whatever becomes of the claim.
+	// Mounted: a container of the pod has run, so the pod has its volume, even if the claim is deleted.
 	Mounted   bool
 	CreatedAt time.Time
 	Node      string // where it runs
-	// Request is the restart request that the pod was made under.
+	// Request is the restart request that was in force when the pod was created.
 	Request string
-	// TLS is the stage that the pod was made for (PodTLS).
+	// TLS is the stage for which the pod was created (PodTLS).
 	TLS TLSStage
-	// Outdated says why the pod has to start again although nobody asked: what it read at its start ends. Empty: it has not.
+	// Outdated says why the pod must be restarted without a request: a certificate or authority that it read at
+	// its start will expire. Empty: no need.
 	Outdated string
 }
 
-// Serves says whether the pod works and stays. One that is being deleted is still ready for Kubernetes, for as long as
-// it takes to end.
+// Serves says whether the pod works and stays. For Kubernetes, a pod that is being deleted is still ready
+// until it ends.
 func (p Pod) Serves() bool { return p.Exists && p.Ready && !p.Deleting && !p.Failed }
 
 // Failure is the record of a member's failures in a row.
@@ -103,31 +104,33 @@ type Member struct {
 	ID   ID
 	Name string // of its pod
 	Pod  Pod
-	// Problem says in Kubernetes' words why the pod does not run; empty when it does.
+	// Problem says in Kubernetes' words why the pod does not run; empty if it does.
 	Problem string
 	Failure Failure
-	// Volume is the claim that its pod has; without a pod, the newest that exists.
+	// Volume is the state of its pod's claim; without a pod, of the newest claim.
 	Volume Volume
-	// Generation is that of the claim; 0: there is none.
+	// Generation is the generation of that claim; 0: there is none.
 	Generation int32
-	// Made: it had a volume with something on it: it has enlisted, or its metadata was in use.
+	// Made: it had a volume with data: it has enlisted, or its metadata was in use.
 	Made bool
-	// Up: the coordinator lists the server of this name as up; Tablets are those it serves. Both are only
-	// known while the coordinator answers (Observed.Connected).
+	// Up: the coordinator lists the server of this name as up; Tablets are those it serves. Both are known only
+	// while the coordinator answers (Observed.Connected).
 	Up      bool
 	Tablets int
-	// Bound: the claim has a volume, so there may be something on it.
+	// Bound: the claim has a volume, which may have data.
 	Bound bool
-	// ServerID is the id under which the server last enlisted with the volume, as far as it is known (Enlisted).
-	// KnownAs is the id of the server of this name that the coordinator lists; empty: none, or it does not answer.
+	// ServerID is the id under which the server last enlisted with the volume, if known (Enlisted). KnownAs is
+	// the id of the server with this name in the coordinator's list; empty: none, or the coordinator does not
+	// answer.
 	ServerID, KnownAs string
-	// Release is the coordinator's answer about the volume, if WantsRelease asks for one.
+	// Release is the coordinator's answer about the volume, if WantsRelease required one.
 	Release Release
-	// Replicas is how many replicas of each segment the server has others keep, as it says itself; 0: none, or not known.
+	// Replicas is the server's R, as it reports; 0: none, or not known.
 	Replicas uint32
-	// Retired are the server's former claims, of lower generations, by rising generation.
+	// Retired are the server's earlier claims, by rising generation.
 	Retired []Claim
-	// SecurePeer: the other members of etcd reach this one by TLS. It is noted on the claim, because it is so in the data.
+	// SecurePeer: the other members of etcd reach this one by TLS. It is noted on the claim, because the etcd's
+	// data has the address.
 	SecurePeer bool
 }
 
@@ -142,15 +145,15 @@ type Observed struct {
 	CoordinatorVolume bool
 	// Formed: the etcd was complete once.
 	Formed bool
-	// TLS is the stage that was noted for the etcd.
+	// TLS is the recorded stage of the etcd.
 	TLS TLSStage
 	// Connected: the coordinator answers.
 	Connected bool
-	// NotWhole says what is not served, or not safe on replicas, and so why no server may be taken away; empty: nothing.
-	// Again is when that may change although nothing is heard; 0: never.
+	// NotWhole says which data is not served or has too few replicas, so that no server may be stopped; empty:
+	// the cluster is whole. Again is when that may change without an event; 0: never.
 	NotWhole string
 	Again    time.Duration
-	// NotSafe and SafeAgain are the same, without what comes and goes with load: why no server may be evicted.
+	// NotSafe and SafeAgain are the same without momentary effects of load: why no server may be evicted.
 	NotSafe   string
 	SafeAgain time.Duration
 	// Paused: nothing shall be changed.
@@ -158,10 +161,10 @@ type Observed struct {
 	// Request is spec.update.restartRequest.
 	Request string
 	Members []Member // those that exist, in any order
-	// Roles are what the members of each kind are made from.
+	// Roles are the templates of each kind of member.
 	Roles map[Kind]Role
-	// Foreign names, by member, volume claims that are in the way: they have the name of ours and belong
-	// to something else. It covers every member without a pod, also those that do not exist yet.
+	// Foreign names, by member, volume claims that have the name of ours but belong to something else. It covers
+	// every member without a pod, including those that do not exist yet.
 	Foreign map[ID]string
 }
 
@@ -175,55 +178,57 @@ type Replacement struct {
 
 // Decision is what shall be done now.
 type Decision struct {
-	// Servers that shall exist, ascending. Always contains all that exist.
+	// Servers that shall exist, ascending. Always includes all existing servers.
 	Servers []int32
-	// Volumes: make claims for these members.
+	// Volumes: create claims for these members.
 	Volumes []ID
-	// Retire the claims of these servers before: they are lost, and are kept as former ones. They are in Volumes, too.
+	// Retire the lost claims of these servers first; they are kept as earlier claims. The servers are in
+	// Volumes, too.
 	Retire []ID
-	// Rejoin: this member of etcd lost its volume; put it out of the etcd and in again, then make a claim for it.
-	// At most one.
+	// Rejoin: this member of etcd lost its volume; remove it from the etcd, add it again, then create a claim
+	// for it. At most one.
 	Rejoin []ID
 	// Create these pods.
 	Create []ID
 	// Replace these failed pods.
 	Replace []Replacement
-	// Restart: delete this pod that works, to be created again by a later decision. At most one.
+	// Restart: delete this working pod; a later decision creates it again. At most one.
 	Restart []ID
-	// Secure: before this member of etcd is restarted, tell the others to reach it by TLS, and note that on its claim. It is
-	// in Restart, too, and is not restarted if this fails.
+	// Secure: before this member of etcd is restarted, make the others reach it by TLS, and note that on its
+	// claim. It is in Restart, too, and is not restarted if this fails.
 	Secure []ID
 	// Remove these pods of coordinators that are not wanted any more. At most one.
 	Remove []ID
-	// DropVolumes: delete these claims (and the pods that wait for them), whose volumes are lost. None is of a server.
+	// DropVolumes: delete these claims, whose volumes are lost, and the pods that wait for them. Never a
+	// server's.
 	DropVolumes []ID
-	// GiveUp: delete the pods of these servers: they wait for a volume that is lost, or have one that is released.
+	// GiveUp: delete the pods of these servers: they wait for a lost volume, or have a released one.
 	GiveUp []ID
-	// Release: delete these claims, which servers had before.
+	// Release: delete these earlier claims of servers.
 	Release []Released
 	// Forget the failures of these members: they have been well for long enough.
 	Forget []ID
-	// Failing members, with what to tell about each.
+	// Failing members, with a text about each.
 	Failing []string
 	// Foreign volumes that are in the way.
 	Foreign []string
-	// MetadataLost tells of volumes of metadata that are lost.
+	// MetadataLost names lost volumes of metadata.
 	MetadataLost []string
-	// VolumesLost tells of servers' volumes that are lost and what is waited for.
+	// VolumesLost names lost volumes of servers, and what each waits for.
 	VolumesLost []string
-	// VolumesTerminating tells of servers' volumes that somebody deletes, and why they are kept.
+	// VolumesTerminating names servers' volumes that somebody has deleted, and why they are kept.
 	VolumesTerminating []string
-	// Blocked says why spec.servers.replicas is not followed; empty when it is.
+	// Blocked says why spec.servers.replicas is not applied; empty if it is.
 	Blocked string
-	// Rolling says how far a restart that was asked for is, empty when none is in progress.
+	// Rolling is the progress of a requested restart; empty if none is in progress.
 	Rolling string
-	// Revisions say what the members of each kind are made from. They are recorded before any pod is made.
+	// Revisions are the templates of each kind of member. They are stored before any pod is created.
 	Revisions map[Kind]Revision
-	// Again is when to decide again although nothing changed; 0: not needed.
+	// Again is when to decide again without an event; 0: not needed.
 	Again time.Duration
 }
 
-// Decide says what to do next.
+// Decide computes what to do next.
 func Decide(o Observed) Decision {
 	var d Decision
 	members := make(map[ID]Member, len(o.Members))
@@ -270,7 +275,7 @@ func Wanted(o Observed, servers []int32) []ID {
 	return out
 }
 
-// Servers are the indices of the servers that shall exist, given those that do.
+// Servers are the indices of the servers that shall exist, given the existing ones.
 func Servers(wanted, replicationFactor int32, existing []int32) []int32 {
 	members := make([]Member, len(existing))
 	for i, index := range existing {
@@ -279,7 +284,7 @@ func Servers(wanted, replicationFactor int32, existing []int32) []int32 {
 	return wantedServers(max(wanted, replicationFactor+1), members)
 }
 
-// wantedServers keeps all that exist and fills up with the lowest free indices.
+// wantedServers keeps all existing servers and adds the lowest free indices.
 func wantedServers(wanted int32, existing []Member) []int32 {
 	used := make(map[int32]bool, len(existing))
 	for _, m := range existing {
@@ -303,7 +308,7 @@ func decideMember(o Observed, m Member, d *Decision) {
 		d.Foreign = append(d.Foreign, o.Foreign[m.ID])
 	case !m.Pod.Exists:
 		decideCreate(o, m, d)
-	case m.Pod.Deleting: // created again once it is gone
+	case m.Pod.Deleting: // created again once it is deleted
 	case m.Pod.Failed:
 		decideFailed(o.Now, m, d)
 	case o.needsVolume(m.ID) && m.Volume != VolumeThere && !m.Pod.Ready:
@@ -322,7 +327,7 @@ func decideMember(o Observed, m Member, d *Decision) {
 func decideFailed(now time.Time, m Member, d *Decision) {
 	failure := Failure{Count: m.Failure.Count + 1, Reason: m.Pod.Reason, Message: m.Pod.Message, Time: m.Pod.FailedAt}
 	if m.Failure.Count > 0 && m.Failure.Time.Equal(m.Pod.FailedAt) {
-		failure = m.Failure // recorded already, and the pod not gone yet: it is still the same failure
+		failure = m.Failure // recorded already, and the pod is not deleted yet: it is the same failure
 	}
 	wait := Backoff(failure.Count - 1)
 	left := m.Pod.FailedAt.Add(wait).Sub(now)
@@ -335,7 +340,7 @@ func decideFailed(now time.Time, m Member, d *Decision) {
 	d.Replace = append(d.Replace, Replacement{ID: m.ID, Failure: failure})
 }
 
-// Backoff is the wait before a pod that failed `failures` times in a row already is re-created.
+// Backoff is the wait before a pod is re-created that failed `failures` times in a row.
 func Backoff(failures int32) time.Duration {
 	wait := FirstBackoff
 	for ; failures > 0 && wait < MaxBackoff; failures-- {

@@ -5,21 +5,22 @@ import (
 	"slices"
 )
 
-// maxRunning is how many recoveries that are not done get a record: all servers of a large cluster may have crashed at once.
+// maxRunning is how many running recoveries get a record: all servers of a large cluster may have crashed at
+// once.
 const maxRunning = 50
 
-// Recovery is what matters of one for its record.
+// Recovery is the part of a recovery's state that decides about its record.
 type Recovery struct {
 	ID string
-	// Recorded: there is a record. Listed: the coordinator tells of it.
+	// Recorded: there is a record. Listed: the coordinator lists it.
 	Recorded, Listed bool
 	Done             bool
 	CrashedMs        int64 // Unix time
 }
 
-// History says which recoveries get a record or keep it, and which records are deleted: all that are not done and have one
-// are kept, and of those that are done the latest. One that is deleted is not recorded again while the coordinator still
-// tells of it.
+// History says which recoveries get or keep a record, and which records are deleted. Records of running
+// recoveries are kept, and those of the latest finished ones. A deleted record is not created again while the
+// coordinator still lists the recovery.
 func History(limit int, all []Recovery) (record, remove []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Recovery) int { // the latest first

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// decideSurplus takes away coordinators that are not wanted any more, the highest first, one at a time and
-// only while those that stay are well: any of them can lead, and none holds data (they are more than one
-// only with an etcd).
+// decideSurplus removes coordinators that are not wanted any more, the highest first, one at a time, and only
+// while the remaining ones are ready: any of them can lead, and none holds data (there are several only with
+// an etcd).
 func decideSurplus(o Observed, d *Decision) {
 	var surplus []Member
 	for _, m := range o.Members {
@@ -25,9 +25,9 @@ func decideSurplus(o Observed, d *Decision) {
 	d.Remove = append(d.Remove, last.ID)
 }
 
-// WantsRestart says why a member has to be restarted; empty when it has not, or never is (NeverRestarts).
-// What it starts again with, a stage of TLS or a renewed certificate, is no part of a template: a roll that is refused keeps
-// nobody from that.
+// WantsRestart says why a member must be restarted; empty if it need not, or must not ever (NeverRestarts). A
+// stage of TLS and a renewed certificate are not part of a template, so a refused roll does not prevent
+// restarts for them.
 func (d *Decision) WantsRestart(o Observed, m Member) string {
 	switch {
 	case !m.Pod.Exists || NeverRestarts(o, m) != "":
@@ -40,7 +40,7 @@ func (d *Decision) WantsRestart(o Observed, m Member) string {
 	return m.Pod.Outdated
 }
 
-// requested: a restart was asked for that the member has not had, and its template is accepted for that.
+// requested: the member has not had the requested restart, and its template is accepted for it.
 func (d *Decision) requested(o Observed, m Member) bool {
 	if r, known := d.Revisions[Server]; m.ID.Kind == Server && known && !r.Rolls {
 		return false
@@ -48,8 +48,8 @@ func (d *Decision) requested(o Observed, m Member) bool {
 	return o.Request != "" && m.Pod.Request != o.Request && d.rollAccepted(o, m.ID.Kind)
 }
 
-// decideRestart restarts the next member that has to be: first one that does not work anyway, then in order: etcd,
-// coordinators, servers.
+// decideRestart restarts the next member that must be restarted: first one that does not work anyway, then in
+// the order etcd, coordinators, servers.
 func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	var todo []Member
 	for _, id := range Wanted(o, d.Servers) {
@@ -57,7 +57,7 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 		why := d.WantsRestart(o, m)
 		switch {
 		case why == "":
-		case m.Pod.Deleting: // the last one is away for as long as it takes to end
+		case m.Pod.Deleting: // the previous one is still ending
 			d.Rolling = fmt.Sprintf("%s: waiting for %s to end", why, id)
 		case !m.Pod.Failed:
 			todo = append(todo, m)
@@ -68,7 +68,7 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 	}
 	next := todo[0]
 	broken := slices.IndexFunc(todo, func(m Member) bool { return !m.Pod.Ready })
-	if broken >= 0 && (todo[broken].ID.Kind != Server || next.ID.Kind == Server) { // servers come last, whatever becomes of them
+	if broken >= 0 && (todo[broken].ID.Kind != Server || next.ID.Kind == Server) { // servers come last, even broken ones
 		next = todo[broken]
 	}
 	d.Rolling = fmt.Sprintf("%s: %d to do, next is %s", d.WantsRestart(o, next), len(todo), next.ID)
@@ -79,20 +79,20 @@ func decideRestart(o Observed, members map[ID]Member, d *Decision) {
 		}
 		return
 	}
-	if len(d.Remove) > 0 { // one thing at a time
+	if len(d.Remove) > 0 { // one step at a time
 		return
 	}
 	d.Restart = append(d.Restart, next.ID)
-	// One that does not work is not kept from a restart that was asked for by an etcd that takes no changes.
+	// An etcd that takes no changes must not prevent the requested restart of a member that does not work.
 	heals := !next.Pod.Ready && d.requested(o, next)
 	if next.ID.Kind == Etcd && o.TLS == TLSRequired && !next.SecurePeer && !heals {
 		d.Secure = append(d.Secure, next.ID)
 	}
 }
 
-// MayNotRestart says why this member must not be restarted now; empty when it may. A member that is not
-// ready serves nobody, and its data is on its volume: restarting it can only help, as long as no other is
-// on its way.
+// MayNotRestart says why this member must not be restarted now; empty if it may. A member that is not ready
+// serves nobody, and its data is on its volume: restarting it can only help, as long as no other is starting
+// or ending.
 func MayNotRestart(o Observed, m Member) string {
 	switch {
 	case o.Paused:
@@ -112,7 +112,7 @@ func notWell(o Observed, kind Kind) string {
 	return without(o, kind, "is not ready", Pod.Serves)
 }
 
-// missing names the wanted members of a kind that have no pod, or one that is going.
+// missing names the wanted members of a kind that have no pod, or one that is being deleted.
 func missing(o Observed, kind Kind) string {
 	return without(o, kind, "has no pod", func(p Pod) bool { return p.Exists && !p.Deleting })
 }

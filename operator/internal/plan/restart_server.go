@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// NeverRestarts says why a member is not restarted however long one waits: what it holds in memory has no other copy. Empty:
-// it may be, when its time comes (MayNotRestart).
+// NeverRestarts says why a member is never restarted: its data in memory has no other copy. Empty: it may be
+// restarted, if MayNotRestart allows it.
 func NeverRestarts(o Observed, m Member) string {
 	switch {
 	case m.ID.Kind != Server:
@@ -16,8 +16,8 @@ func NeverRestarts(o Observed, m Member) string {
 	return ""
 }
 
-// mayNotRestartServer holds a server back until its data has a place to come back to (the whole-cluster rule). One that does
-// not serve anybody takes nothing with it; it waits only for others that are on their way.
+// mayNotRestartServer says why a server must wait until other servers can take its data over (the
+// whole-cluster rule). A server that serves no data waits only for others that are starting or ending.
 func mayNotRestartServer(o Observed, m Member) string {
 	serves := m.Up || m.Pod.Ready
 	switch why := NeverRestarts(o, m); {

@@ -1,52 +1,52 @@
 package plan
 
-// Candidate is a template that could become the one that members are made from.
+// Candidate is a template that could become current.
 type Candidate struct {
 	Template string
-	// Refused says why it breaks the skew rule, Waits what has to be done before; both empty: it does not.
+	// Refused says why it breaks the skew rule, Waits what must be done first; both empty: it is allowed.
 	Refused, Waits string
 }
 
-// Role is what the members of a kind are made from, as it is recorded and as it could be. Templates are named by their
-// content: equal names are equal templates.
+// Role has the templates of a kind of member: the recorded one and the possible ones. Templates are named by
+// their content, so equal names mean equal templates.
 type Role struct {
-	// Current is recorded, and new members are made from it; empty: nothing is recorded. Request is the restart request that
-	// it was accepted under.
+	// Current is the recorded template, for new members; empty: nothing is recorded. Request is the restart
+	// request that it was accepted under.
 	Current, Request string
-	// Rolls: servers are restarted for Request. Operators of earlier versions accepted requests and restarted no server; what
-	// was asked of them is not done by the next one unasked.
+	// Rolls: servers are restarted for Request. Operators of earlier versions accepted requests without
+	// restarting servers; this operator does not restart servers for such an old request.
 	Rolls bool
-	// Running is what the newest member that exists was made from; empty: none exists.
+	// Running is the template of the newest existing member; empty: none exists.
 	Running string
-	// First is what this operator makes of the spec with the version of the other daemons, where there are some.
+	// First is this operator's template of the spec, with the version of the other daemons, if there are some.
 	First string
-	// Fresh is what this operator makes of the spec.
+	// Fresh is this operator's template of the spec.
 	Fresh Candidate
-	// Roll is what a roll brings now. Of servers: with the image that the coordinators have.
+	// Roll is the template that a roll would use now. For servers: with the coordinators' image.
 	Roll Candidate
-	// Changed: somebody has changed the spec since Current was accepted, so that members differ. Kept is what this operator
-	// makes of the spec with the versions of Current.
+	// Changed: the spec was changed since Current was accepted, so that the template differs. Kept is this
+	// operator's template of the spec with the versions of Current.
 	Changed bool
 	Kept    Candidate
 }
 
-// Revision is what is decided of a Role.
+// Revision is the decision about a Role.
 type Revision struct {
-	// Current is what members are made from, from now on, and Request the restart request to note with it.
+	// Current is the template from now on, and Request the restart request to record with it.
 	Current, Request string
-	// Rolls: of servers, as in Role.
+	// Rolls: as in Role, for servers.
 	Rolls bool
-	// Pending is what this operator would make of the spec; empty: Current is that.
+	// Pending is this operator's template of the spec; empty: the same as Current.
 	Pending string
-	// Refused says why what was asked for is not done: it would break the skew rule.
+	// Refused says why the request is not carried out: it would break the skew rule.
 	Refused string
-	// Waits says what has to be done before.
+	// Waits says what must be done first.
 	Waits string
 }
 
-// decideRevisions freezes templates: an operator that makes other pods of the same spec changes neither what runs nor what
-// is made later. A template becomes current when somebody asks for it: by a restart request, or by a change of the spec,
-// which keeps the versions (the frozen-template rule).
+// decideRevisions freezes templates: if a new operator creates other pods from the same spec, neither running
+// pods nor later ones change. A template becomes current only on request: by a restart request, or by a
+// change of the spec, which keeps the versions (the frozen-template rule).
 func decideRevisions(o Observed, d *Decision) {
 	if len(o.Roles) == 0 {
 		return
@@ -90,8 +90,8 @@ func decideRevision(o Observed, kind Kind, role Role) Revision {
 	return r
 }
 
-// firstRevision is that of a cluster that has none: a new one, or one of an operator that kept none. What runs is adopted
-// as it is, and a restart that is in progress goes on with that.
+// firstRevision is the revision of a cluster without one: a new cluster, or one of an operator that kept
+// none. Running pods are adopted unchanged, and a restart in progress continues with their template.
 func firstRevision(o Observed, role Role) Revision {
 	if role.Running == "" {
 		return Revision{Current: role.First, Request: o.Request}
@@ -105,8 +105,8 @@ func firstRevision(o Observed, role Role) Revision {
 	return r
 }
 
-// coordinatorsFirst says what keeps the servers' template from being rolled: servers enlist with coordinators of their
-// version or of a later one.
+// coordinatorsFirst says why the servers' template cannot be rolled yet: servers enlist only with
+// coordinators of their version or a later one.
 func coordinatorsFirst(o Observed, kind Kind) string {
 	if kind != Server {
 		return ""
@@ -120,8 +120,8 @@ func coordinatorsFirst(o Observed, kind Kind) string {
 	return text
 }
 
-// rollAccepted: members of a kind may be restarted for what is asked for. Until its template is accepted they would be made
-// as they are, and nobody would see later that they have to be restarted again.
+// rollAccepted: members of a kind may be restarted for the request. Until its template is accepted, they
+// would be created unchanged, and nothing would show later that they must be restarted again.
 func (d *Decision) rollAccepted(o Observed, kind Kind) bool {
 	r, known := d.Revisions[kind]
 	return !known || r.Request == o.Request

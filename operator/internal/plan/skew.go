@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Version is what decides which processes may run together: patches of a minor version always may.
+// Version decides which processes may run together; patch versions do not matter.
 type Version struct{ Major, Minor int }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// after says by how many minor versions v is after w; not at all comparable: false.
+// after says by how many minor versions v is after w; false if they are not comparable.
 func (v Version) after(w Version) (steps int, comparable bool) {
 	return v.Minor - w.Minor, v.Major == w.Major
 }
 
-// ParseVersion reads a semantic version, with or without a v before it and what git describe adds.
+// ParseVersion reads a semantic version, with or without a leading v and the suffix of git describe.
 func ParseVersion(text string) (Version, bool) {
 	if text == "" {
 		return Version{}, false
@@ -58,15 +58,15 @@ func imageName(image string) string {
 	return image[:slash+1] + name
 }
 
-// Process is a member that runs.
+// Process is a running member.
 type Process struct {
 	Name  string
 	Image string
-	// Says is the version that the process itself says that it is; empty: not known.
+	// Says is the version that the process itself reports; empty: not known.
 	Says string
 }
 
-// version is what the process says, or else what its image's tag says.
+// version is the version that the process reports, otherwise that of its image's tag.
 func (p Process) version() (Version, bool) {
 	if v, known := ParseVersion(p.Says); known {
 		return v, true
@@ -74,13 +74,14 @@ func (p Process) version() (Version, bool) {
 	return ImageVersion(p.Image)
 }
 
-// Running are the processes of a cluster, and the version of the operator that looks after them.
+// Running are the processes of a cluster, and the version of its operator.
 type Running struct {
 	Operator  string
 	Processes map[Kind][]Process
 }
 
-// tagsAreVersions: no process contradicts its image's tag. Who numbers images otherwise is not checked.
+// tagsAreVersions: no process contradicts its image's tag. If images are numbered otherwise, their tags are
+// not checked.
 func (r Running) tagsAreVersions() bool {
 	for _, kind := range []Kind{Coordinator, Server} {
 		for _, p := range r.Processes[kind] {
@@ -94,8 +95,9 @@ func (r Running) tagsAreVersions() bool {
 	return true
 }
 
-// Skew says whether members of the kind may be made from the image beside what runs (the skew rule, docs/operating/
-// upgrades.md): refused says why not, waits what has to be done before. What is no version is not checked.
+// Skew says whether members of the kind may be made from the image beside what runs (the skew rule,
+// docs/operating/ upgrades.md): refused says why not, waits what must be done first. Invalid versions are not
+// checked.
 func (r Running) Skew(kind Kind, image string) (refused, waits string) {
 	if kind == Etcd {
 		return r.etcdSkew(image), ""
@@ -132,8 +134,8 @@ func (r Running) Skew(kind Kind, image string) (refused, waits string) {
 	return refused, waits
 }
 
-// etcdSkew compares images of one name: members go up by one minor version, and never down, because etcd does not read what
-// a later minor version has written.
+// etcdSkew compares images of one name: members may go up by one minor version, and never down, because etcd
+// cannot read the data of a later minor version.
 func (r Running) etcdSkew(image string) string {
 	target, known := ImageVersion(image)
 	if !known {

@@ -2,21 +2,21 @@ package plan
 
 import "slices"
 
-// TLSStage is how far an etcd that the operator runs has come from plain connections to TLS. Each stage begins when every
-// pod is ready for it, so that at any time everybody reaches everybody; none is ever left for an earlier one.
+// TLSStage is the progress of a managed etcd from plain connections to TLS. Each stage begins when every pod
+// is ready for it, so that all pods can always reach each other; it never goes back to an earlier stage.
 type TLSStage int
 
 // The stages.
 const (
-	// TLSUnknown: nothing was noted yet, or the operator runs no etcd.
+	// TLSUnknown: nothing is recorded yet, or the operator runs no etcd.
 	TLSUnknown TLSStage = iota
-	// TLSOff: plain connections only. An etcd that an earlier operator made.
+	// TLSOff: plain connections only: an etcd that an earlier operator created.
 	TLSOff
-	// TLSOffered: members take both kinds from clients, and can reach other members by both.
+	// TLSOffered: members accept both kinds from clients, and can reach other members by both.
 	TLSOffered
 	// TLSUsed: coordinators connect by TLS.
 	TLSUsed
-	// TLSRequired: members take nothing but TLS, from clients and from each other.
+	// TLSRequired: members accept only TLS, from clients and from each other.
 	TLSRequired
 )
 
@@ -24,7 +24,7 @@ var tlsNames = [...]string{"", "Off", "Offered", "Used", "Required"}
 
 func (s TLSStage) String() string { return tlsNames[s] }
 
-// ParseTLSStage reads String; what it cannot read is unknown.
+// ParseTLSStage parses the result of String; other texts are TLSUnknown.
 func ParseTLSStage(text string) TLSStage {
 	for stage, name := range tlsNames {
 		if name == text {
@@ -34,10 +34,11 @@ func ParseTLSStage(text string) TLSStage {
 	return TLSUnknown
 }
 
-// NextTLS is the stage that holds from now on. It has to be noted before anything is made for it.
+// NextTLS is the stage from now on. It must be recorded before any pod is created for it.
 //
-//   - A new etcd requires TLS from the start: nobody ever knew it without.
-//   - One that runs without begins to move when a restart is asked for that is not refused, and then moves to the end.
+//   - A new etcd requires TLS from the start, because no client ever used it without.
+//   - An etcd without TLS begins to move at a restart request that is not refused, and then goes through all
+//     stages.
 //   - Coordinators use TLS only when every member offers it (the offer-before-use rule).
 //   - Members refuse plain connections, and are reached by TLS from each other, only when every coordinator uses TLS and
 //     every member has certificates (the use-before-require rule).
@@ -58,8 +59,8 @@ func NextTLS(o Observed) TLSStage {
 	return o.TLS
 }
 
-// firstTLS finds the stage of an etcd of which none is noted, from what there is of it: volumes outlive their cluster, and an
-// earlier operator, which somebody went back to, takes the note away.
+// firstTLS infers the stage of an etcd without a recorded one from its pods and volumes: volumes may outlive
+// their cluster, and an earlier operator, after a downgrade, removes the record.
 func firstTLS(o Observed) TLSStage {
 	stage := TLSRequired
 	if o.Formed {
@@ -83,8 +84,8 @@ func firstTLS(o Observed) TLSStage {
 	return stage
 }
 
-// askedToRestart: a restart was asked for that some pod has not had, and nothing refuses it: a move to TLS restarts etcd and
-// coordinators.
+// askedToRestart: some pod has not had the requested restart, and it is not refused. (Moving to TLS restarts
+// etcd and coordinators.)
 func askedToRestart(o Observed) bool {
 	var d Decision
 	decideRevisions(o, &d)
@@ -93,7 +94,8 @@ func askedToRestart(o Observed) bool {
 	})
 }
 
-// allAt: every member of a kind that is wanted or exists works, and was made for this stage or a later one.
+// allAt: every wanted or existing member of a kind works, and its pod was created for this stage or a later
+// one.
 func allAt(o Observed, kind Kind, stage TLSStage) bool {
 	good := map[ID]bool{}
 	for _, m := range o.Members {
@@ -110,7 +112,7 @@ func allAt(o Observed, kind Kind, stage TLSStage) bool {
 	return true
 }
 
-// behindTLS: the pod was made for an earlier stage than that which holds.
+// behindTLS: the pod was created for an earlier stage than the present one.
 func behindTLS(o Observed, m Member) bool {
 	switch m.ID.Kind {
 	case Etcd:
@@ -121,8 +123,8 @@ func behindTLS(o Observed, m Member) bool {
 	return false
 }
 
-// PodTLS is the stage for which a pod is made now. A member of etcd takes only TLS from others once they were told to
-// reach it so (Member.SecurePeer); until then its next pod is as the one before.
+// PodTLS is the stage for which a pod is created now. A member of etcd accepts only TLS from others after
+// they were told to reach it by TLS (Member.SecurePeer); until then its next pod is like the previous one.
 func PodTLS(stage TLSStage, kind Kind, securePeer bool) TLSStage {
 	switch {
 	case kind == Etcd && stage == TLSRequired && securePeer:

@@ -13,25 +13,25 @@ type Volume int
 const (
 	// VolumeNone: there is no claim.
 	VolumeNone Volume = iota
-	// VolumeThere: there is one, bound or waiting to be.
+	// VolumeThere: there is a claim, bound or pending.
 	VolumeThere
-	// VolumeGoing: somebody deletes it. A server's stays until it is released.
+	// VolumeGoing: somebody has deleted it. A server's claim stays until it is released.
 	VolumeGoing
 	// VolumeLost: the volume behind the claim is lost.
 	VolumeLost
 )
 
-// Claim is a volume claim that a server had before the one that it has now.
+// Claim is an earlier volume claim of a server.
 type Claim struct {
-	// Generation counts a member's claims from 1: the one that takes the place of a lost one has the next.
+	// Generation counts a member's claims from 1: a claim that replaces a lost one has the next number.
 	Generation int32
 	Name       string
 	State      Volume
 	Bound      bool
-	// ServerID is the id under which the server last enlisted with the volume, as it was noted; empty: it never did, or
-	// the note is lost.
+	// ServerID is the noted id under which the server last enlisted with the volume; empty: it never did, or the
+	// note is lost.
 	ServerID string
-	// Release is the coordinator's answer about the volume, if WantsReleaseOf asks for one.
+	// Release is the coordinator's answer about the volume, if WantsReleaseOf required one.
 	Release Release
 }
 
@@ -41,20 +41,21 @@ type Released struct {
 	Generation int32
 }
 
-// Release is the coordinator's word on a server's volume.
+// Release is the coordinator's answer about a server's volume.
 type Release struct {
-	// ServerID is the id that was asked about; empty: nobody was asked.
+	// ServerID is the id that was asked about; empty: it was not asked.
 	ServerID   string
 	Releasable bool
 	Reason     string // why not
 }
 
-// AskReleaseAgain is when the coordinator is asked again about a volume that it did not release.
+// AskReleaseAgain is when the coordinator is asked again after a refusal.
 const AskReleaseAgain = 10 * time.Second
 
-// Enlisted is the id under which a server last enlisted with the volume of its claim: the one that is noted on the claim, or
-// the one that the coordinator lists. Ids rise, so one that is not later than those of the server's former claims is theirs.
-// And of a claim without any id before it, only a server that is up tells: a crashed one may have had another volume.
+// Enlisted is the id under which a server last enlisted with the volume of its claim: the id noted on the
+// claim, or the one in the coordinator's list. Ids rise, so an id that is not above those of the server's
+// earlier claims belongs to them. If no earlier claim has an id, the listed id counts only if the server is
+// up: a crashed one may have had another volume.
 func Enlisted(noted string, retired []Claim, listed string, up bool) string {
 	last := number(noted)
 	for _, c := range retired {
@@ -75,9 +76,10 @@ func number(id string) uint64 {
 	return n
 }
 
-// WantsRelease says by which id the coordinator is to be asked whether the volume that a pod has may be given up; empty:
-// nobody is asked. "Not up" is not "not needed": other servers' replicas are on it. And the id has to be the one that wrote
-// them: after a restart that was not noted yet, nothing is known of the former one any more.
+// WantsRelease is the id with which the coordinator must be asked whether the volume of a pod may be given
+// up; empty: it is not asked. "Not up" does not mean "not needed", because other servers' replicas are on the
+// volume. The id must be the one that wrote them: after a restart that is not noted yet, the earlier id is
+// not known.
 func WantsRelease(o Observed, m Member) string {
 	unused := m.Pod.Exists && m.Pod.Mounted && !m.Pod.Ready && !m.Up
 	lost := m.Volume == VolumeGoing || m.Volume == VolumeLost
@@ -87,8 +89,8 @@ func WantsRelease(o Observed, m Member) string {
 	return m.ServerID
 }
 
-// WantsReleaseOf says by which id the coordinator is to be asked about a server's former claim; empty: it is not asked. No
-// pod has such a claim: its server got the next one only when none had.
+// WantsReleaseOf is the id with which the coordinator must be asked about an earlier claim of a server;
+// empty: it is not asked. No pod uses such a claim: its server got the next claim only when none did.
 func WantsReleaseOf(o Observed, c Claim) string {
 	if !o.Connected || o.Paused {
 		return ""
@@ -99,18 +101,18 @@ func WantsReleaseOf(o Observed, c Claim) string {
 // decideCreate: the member has no pod.
 func decideCreate(o Observed, m Member, d *Decision) {
 	if m.ID.Kind == Coordinator && o.EtcdMembers > 0 && !o.Formed {
-		return // it would only fail until the etcd is there
+		return // it would only fail until the etcd is up
 	}
 	if o.needsVolume(m.ID) && m.Volume != VolumeThere {
 		switch {
 		case m.Volume != VolumeNone && m.ID.Kind != Server:
-			if m.Volume == VolumeLost { // a claim of the same name can be made once it is deleted
+			if m.Volume == VolumeLost { // a claim of the same name can be created once it is deleted
 				decideLost(o, m, d)
 			}
 			return
 		case (m.Made || m.Volume != VolumeNone) && !mayReplaceVolume(o, m, d):
 			return
-		case m.Made && m.ID.Kind == Etcd: // its pod is made once the claim is there
+		case m.Made && m.ID.Kind == Etcd: // its pod is created once the claim exists
 			d.Rejoin = append(d.Rejoin, m.ID)
 			return
 		}
@@ -122,8 +124,8 @@ func decideCreate(o Observed, m Member, d *Decision) {
 	d.Create = append(d.Create, m.ID)
 }
 
-// decidePodWithoutVolume: the pod does not work, and its claim is missing, going or lost. A claim that is going
-// keeps a new pod from starting, and a pod that has it keeps the claim from going.
+// decidePodWithoutVolume: the pod does not work, and its claim is missing, being deleted or lost. A new pod
+// cannot start with a claim that is being deleted, and such a claim stays as long as a pod uses it.
 func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
 	switch {
 	case m.ID.Kind == Server && m.Volume != VolumeNone:
@@ -137,15 +139,15 @@ func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
 	}
 }
 
-// decideLost: a claim of the metadata is there or going, the volume behind it is not to be had.
+// decideLost: a claim of metadata exists or is being deleted, but its volume is lost.
 func decideLost(o Observed, m Member, d *Decision) {
 	if !m.Made || mayReplaceVolume(o, m, d) {
 		d.DropVolumes = append(d.DropVolumes, m.ID)
 	}
 }
 
-// mayGiveUp says whether a server's pod is of no use: its volume is lost. One that has the volume mounted may come back with
-// what is on it, as long as the coordinator has not released that.
+// mayGiveUp says whether a server's pod is useless because its volume is lost. A pod that has the volume
+// mounted may still return with its data, as long as the coordinator has not released the volume.
 func mayGiveUp(o Observed, m Member, d *Decision) bool {
 	if !m.Pod.Mounted {
 		return mayReplaceVolume(o, m, d)
@@ -165,7 +167,7 @@ func mayGiveUp(o Observed, m Member, d *Decision) bool {
 	return why == ""
 }
 
-// decideRetired lets those former claims go that are released, or tells why they are kept.
+// decideRetired deletes the earlier claims that are released, and tells why others are kept.
 func decideRetired(o Observed, m Member, d *Decision) {
 	for _, c := range m.Retired {
 		why := notReleased(o, c, d)
@@ -195,7 +197,7 @@ func notReleased(o Observed, c Claim, d *Decision) string {
 	return ""
 }
 
-// kept tells of a claim that is not deleted.
+// kept records the text about a claim that is not deleted.
 func (d *Decision) kept(state Volume, text string) {
 	if state == VolumeGoing {
 		d.VolumesTerminating = append(d.VolumesTerminating, text)
@@ -204,7 +206,7 @@ func (d *Decision) kept(state Volume, text string) {
 	}
 }
 
-// lossOf says what became of a server's volume.
+// lossOf says what happened to a server's volume.
 func lossOf(m Member) string {
 	if m.Volume == VolumeGoing {
 		return fmt.Sprintf("the volume claim of %s was deleted", m.ID)
@@ -212,7 +214,7 @@ func lossOf(m Member) string {
 	return fmt.Sprintf("the volume of %s is lost", m.ID)
 }
 
-// mayReplaceVolume says whether an empty volume may take the place of the lost one of a member that was made.
+// mayReplaceVolume says whether an empty volume may replace the lost one of a member that had data.
 func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
 	switch {
 	case m.ID.Kind == Etcd && o.EtcdMembers > 1 && mayNotRejoin(o, m.ID) == "":
@@ -233,8 +235,8 @@ func mayReplaceVolume(o Observed, m Member, d *Decision) bool {
 	return true
 }
 
-// mayNotRejoin says why a member of etcd that lost its volume cannot be replaced now: the others have to be a
-// majority with all that was ever committed, and able to decide.
+// mayNotRejoin says why a member of etcd that lost its volume cannot be replaced now: the others must be a
+// working majority with everything that was ever committed.
 func mayNotRejoin(o Observed, lost ID) (why string) {
 	have := map[ID]Member{}
 	for _, m := range o.Members {

@@ -10,7 +10,7 @@ import (
 
 const (
 	etcdTLSPath = "/etc/ramcloud/etcd"
-	// etcdTLSFiles tells a coordinator of its certificate and whom to trust.
+	// etcdTLSFiles are the coordinator's options for its certificate and its trusted authorities.
 	etcdTLSFiles = "&ca=" + etcdTLSPath + "/ca.crt&cert=" + etcdTLSPath + "/tls.crt&key=" + etcdTLSPath + "/tls.key"
 )
 

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// notInTemplate are annotations about a pod's making that are no difference.
+// notInTemplate are annotations about the creation of a pod, which do not count as differences.
 var notInTemplate = []string{AnnotationTemplate, AnnotationRestart, AnnotationRevision, AnnotationAuthorities, AnnotationCertificateUntil}
 
-// maxDifferences bounds what is said of one pod.
+// maxDifferences limits the text about one pod.
 const maxDifferences = 8
 
-// Differences says in words in what a pod that runs differs from the one that is wanted; nil when it was
-// made from the same template. What the API server or Kubernetes added to the pod is no difference.
+// Differences describes how a running pod differs from the wanted one; nil if both have the same template.
+// Additions by the API server or Kubernetes do not count.
 func Differences(live, wanted *corev1.Pod) []string {
 	if live.Annotations[AnnotationTemplate] == wanted.Annotations[AnnotationTemplate] {
 		return nil
@@ -40,7 +40,7 @@ func Differences(live, wanted *corev1.Pod) []string {
 	if !equality.Semantic.DeepEqual(live.Spec.Affinity, wanted.Spec.Affinity) {
 		add("affinity")
 	}
-	for _, toleration := range wanted.Spec.Tolerations { // Kubernetes adds some
+	for _, toleration := range wanted.Spec.Tolerations { // Kubernetes adds some, so only missing ones count
 		if !slices.ContainsFunc(live.Spec.Tolerations, func(t corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, toleration) }) {
 			add("tolerations")
 			break
@@ -69,7 +69,7 @@ func flagDifferences(have, want []string) (out []string) {
 	maps.Copy(names, after)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if name == stateFlag || name == membersFlag {
-			continue // they say how a member without data starts, and nothing of one that runs
+			continue // they matter only for the first start of a member without data
 		}
 		b, was := before[name]
 		a, is := after[name]

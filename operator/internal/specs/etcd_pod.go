@@ -15,8 +15,8 @@ const (
 	membersFlag  = "--initial-cluster"
 )
 
-// EtcdPod builds the pod of etcd member `index`. The members are fixed from the start; a member that starts
-// again finds them in its own data.
+// EtcdPod builds the pod of etcd member `index`. The members are fixed from the start; a restarted member
+// finds them in its own data.
 func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults) *corev1.Pod {
 	name, image := EtcdName(cluster.Name, index), defaults.Image
 	retention := "1h"
@@ -34,9 +34,9 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 		command: "/usr/local/bin/etcd", dataPath: etcdDataPath,
 		args: []string{
 			"--name=" + name,
-			// A folder below the volume's: etcd wants it for itself, with rights of its own.
+			// A folder below the volume's root, because etcd sets the permissions of its data folder.
 			"--data-dir=" + etcdDataPath + "/data",
-			// Plain addresses: secure makes of them what the stage of TLS wants.
+			// Plain addresses; secure changes them for the stage of TLS.
 			"--listen-peer-urls=" + urls(false, defaults.anyAddress(), EtcdPeerPort),
 			"--initial-advertise-peer-urls=" + EtcdPeerURL(cluster, index, false),
 			"--listen-client-urls=" + urls(false, defaults.anyAddress(), EtcdClientPort),
@@ -55,7 +55,7 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 			{Name: "http", ContainerPort: EtcdMetricsPort, Protocol: corev1.ProtocolTCP},
 		},
 		resources: etcdResources(cluster),
-		// As Kubernetes probes its own etcd. A member without a majority is not ready, and not dead.
+		// The same probes as for Kubernetes' own etcd. A member without a majority is not ready, but not dead.
 		startup: probe("/livez", 2, 90), ready: probe("/readyz", 5, 3), liveness: probe("/livez", 10, 12),
 	})
 	pod.Spec.TopologySpreadConstraints = spreadOverHosts(memberSelector(cluster, ComponentEtcd))
@@ -66,8 +66,9 @@ func EtcdPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaults
 	return pod
 }
 
-// notTemplate fills in what only a member without data looks at. It is no part of the template, and changes while members
-// move to TLS: where each of the others is reached now, and, once the etcd is there, that it joins and founds no other.
+// notTemplate sets the flags that only a member without data uses. They are not part of the template, and
+// change while members move to TLS: the addresses of the other members, and, once the etcd exists, that it
+// joins the existing one instead of creating a new one.
 func notTemplate(cluster *ramcloudv1.RAMCloudCluster, args []string, trust Trust) {
 	for i, arg := range args {
 		switch {
@@ -87,7 +88,8 @@ func initialCluster(cluster *ramcloudv1.RAMCloudCluster, secure func(int32) bool
 	return membersFlag + "=" + strings.Join(members, ",")
 }
 
-// EtcdPeerURL is where the other members reach member `index`: by TLS or not, which is so in the etcd's data.
+// EtcdPeerURL is the URL by which the other members reach member `index`, with TLS or without; it is stored
+// in the etcd's data.
 func EtcdPeerURL(cluster *ramcloudv1.RAMCloudCluster, index int32, secure bool) string {
 	return urls(secure, Host(cluster, EtcdName(cluster.Name, index)), EtcdPeerPort)
 }
@@ -99,9 +101,9 @@ func urls(secure bool, host string, port int32) string {
 	return "http://" + hostPort(host, port)
 }
 
-// EtcdService gives member `index` an address that stays when its pod is re-created. The pod's own name leads to the
-// former pod for as long as name servers keep what they were told, half a minute by default: with the members
-// restarted one after the other, coordinators would reach none of them.
+// EtcdService gives member `index` an address that stays when its pod is re-created. Name servers cache the
+// address of a pod's name, half a minute by default: if members are restarted one after the other,
+// coordinators would reach none of them.
 func EtcdService(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.Service {
 	m := memberMeta(cluster, EtcdName(cluster.Name, index), ComponentEtcd, index)
 	selector := memberSelector(cluster, ComponentEtcd)
@@ -112,7 +114,7 @@ func EtcdService(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.Servi
 	}}
 }
 
-// EtcdClientAddress is where clients reach member `index`, by its Service: host:port.
+// EtcdClientAddress is the address of member `index` for clients, by its Service: host:port.
 func EtcdClientAddress(cluster *ramcloudv1.RAMCloudCluster, index int32) string {
 	return hostPort(fmt.Sprintf("%s.%s.svc", EtcdName(cluster.Name, index), cluster.Namespace), EtcdClientPort)
 }

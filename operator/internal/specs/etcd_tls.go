@@ -16,43 +16,46 @@ import (
 )
 
 const (
-	// EtcdSecretName is the Secret with the certificates of all managed etcds of a namespace, and the only Secret that the
-	// operator may see. A right can be limited to names, and these must be known beforehand: so the name is fixed, and the
-	// entries are named after the clusters.
+	// EtcdSecretName is the Secret with the certificates of all managed etcds of a namespace, and the only
+	// Secret that the operator may read. A right can be limited to names that are known in advance: so the name
+	// is fixed, and the entries are named after the clusters.
 	EtcdSecretName = "ramcloud-etcd"
 	// EtcdPolicyName is the NetworkPolicy that closes all managed etcds of a namespace: one name, for the same reason.
 	EtcdPolicyName = "ramcloud-etcd"
 
-	// AnnotationTLS is the stage that a pod of etcd or of a coordinator was made for; none: plain connections.
+	// AnnotationTLS is the stage for which a pod of etcd or of a coordinator was created; none: plain
+	// connections.
 	AnnotationTLS = "ramcloud.dev/etcd-tls"
 	// AnnotationPeerTLS is on the claim of a member of etcd that the others reach by TLS.
 	AnnotationPeerTLS = "ramcloud.dev/etcd-peer-tls"
-	// AnnotationAuthorities names whom a pod trusts: it read them when it started.
+	// AnnotationAuthorities names the authorities that a pod trusts, which it read when it started.
 	AnnotationAuthorities = "ramcloud.dev/etcd-authorities"
-	// AnnotationCertificateUntil is to when the certificate is valid that a coordinator read when it started.
+	// AnnotationCertificateUntil is the end of validity of the certificate that a coordinator read when it
+	// started.
 	AnnotationCertificateUntil = "ramcloud.dev/etcd-certificate-until"
 
 	coordinatorLeaf = "coordinator"
 	operatorLeaf    = "operator"
 )
 
-// Trust is what is known of the connections to a managed etcd beside its cluster.
+// Trust has the facts about connections to a managed etcd that are not in the cluster's object.
 type Trust struct {
 	// SecurePeers are the members that others reach by TLS, by their indices.
 	SecurePeers map[int32]bool
-	// Authorities are those that a pod trusts that starts now, and Until is to when a coordinator's certificate is valid.
+	// Authorities are those that a pod trusts if it starts now; Until is the end of validity of the
+	// coordinators' certificate.
 	Authorities string
 	Until       time.Time
 }
 
-// TLSStage is the stage that was noted for the cluster's etcd.
+// TLSStage is the recorded stage of the cluster's etcd.
 func TLSStage(cluster *ramcloudv1.RAMCloudCluster) plan.TLSStage {
 	return plan.ParseTLSStage(cluster.Status.Etcd.TLS)
 }
 
-// EtcdCertificates are the certificates that a managed etcd and its clients need. A member's own connections to others, and
-// of its gateway to itself, use a certificate without names: etcd looks up those that are in a client's, and name servers
-// know a pod's new address only after a while.
+// EtcdCertificates are the certificates that a managed etcd and its clients need. A member's connections to
+// others, and of its gateway to itself, use a certificate without names: etcd resolves the names in a
+// client's certificate, and name servers know a pod's new address only after some time.
 func EtcdCertificates(cluster *ramcloudv1.RAMCloudCluster) []certs.Leaf {
 	out := []certs.Leaf{{Name: coordinatorLeaf, CommonName: coordinatorLeaf}, {Name: operatorLeaf, CommonName: operatorLeaf}}
 	for index := range WantedEtcd(cluster) {
@@ -68,14 +71,15 @@ func EtcdCertificates(cluster *ramcloudv1.RAMCloudCluster) []certs.Leaf {
 
 func memberLeaf(index int32) string { return fmt.Sprintf("etcd-%d", index) }
 
-// OperatorLeaf is the certificate by which the operator itself connects to the etcd, CoordinatorLeaf that of coordinators.
+// OperatorLeaf is the certificate with which the operator connects to the etcd; CoordinatorLeaf that of
+// coordinators.
 func OperatorLeaf() string    { return operatorLeaf }
 func CoordinatorLeaf() string { return coordinatorLeaf }
 
-// EtcdSecretKey is the key of a cluster's entry in the Secret. No name of a cluster has a dot in it.
+// EtcdSecretKey is the key of a cluster's entry in the Secret. Names of clusters have no dots.
 func EtcdSecretKey(cluster, entry string) string { return cluster + "." + entry }
 
-// EtcdSecretEntries are the entries of a cluster, without its name.
+// EtcdSecretEntries are the entries of a cluster, without the cluster's name in the keys.
 func EtcdSecretEntries(cluster string, data map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	for key, value := range data {
@@ -95,8 +99,8 @@ func EtcdSecret(cluster *ramcloudv1.RAMCloudCluster, entries map[string][]byte) 
 	return secret
 }
 
-// sharedMeta is of an object that all clusters of a namespace share: it belongs to each of them, and is collected with the
-// last one.
+// sharedMeta is the metadata of an object that all clusters of a namespace share: each cluster owns it, and
+// it is deleted with the last one.
 func sharedMeta(cluster *ramcloudv1.RAMCloudCluster, name string) metav1.ObjectMeta {
 	owner := OwnerReference(cluster)
 	owner.Controller, owner.BlockOwnerDeletion = nil, nil
@@ -104,8 +108,8 @@ func sharedMeta(cluster *ramcloudv1.RAMCloudCluster, name string) metav1.ObjectM
 		Labels: map[string]string{LabelName: "ramcloud", LabelComponent: ComponentEtcd, LabelManagedBy: ManagedBy}}
 }
 
-// EtcdNetworkPolicy lets only coordinators and the operator to the etcds of a namespace, and members to each other. Probes and
-// metrics are open.
+// EtcdNetworkPolicy allows connections to the etcds of a namespace only from coordinators, the operator, and
+// between members. Probes and metrics are open.
 func EtcdNetworkPolicy(cluster *ramcloudv1.RAMCloudCluster, operatorNamespace string) *networkingv1.NetworkPolicy {
 	ours := func(component string) networkingv1.NetworkPolicyPeer {
 		return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
@@ -130,8 +134,8 @@ func EtcdNetworkPolicy(cluster *ramcloudv1.RAMCloudCluster, operatorNamespace st
 	}
 }
 
-// certificateFiles mounts leaves of the cluster's certificates at etcdTLSPath, and the authorities to trust: each leaf as
-// FILE.crt and FILE.key. The authorities' keys stay where they are.
+// certificateFiles mounts leaves of the cluster's certificates at etcdTLSPath, and the authorities to trust:
+// each leaf as FILE.crt and FILE.key. The authorities' keys are not mounted.
 func certificateFiles(cluster *ramcloudv1.RAMCloudCluster, spec *corev1.PodSpec, leaves map[string]string, order ...string) {
 	mode := int32(0o440)
 	items := []corev1.KeyToPath{{Key: EtcdSecretKey(cluster.Name, certs.AuthorityCert), Path: "ca.crt"}}
@@ -144,7 +148,7 @@ func certificateFiles(cluster *ramcloudv1.RAMCloudCluster, spec *corev1.PodSpec,
 		Secret: &corev1.SecretVolumeSource{SecretName: EtcdSecretName, DefaultMode: &mode, Items: items}}})
 }
 
-// etcdTLSArgs are the flags by which a member offers or requires TLS.
+// etcdTLSArgs are the flags with which a member offers or requires TLS.
 func etcdTLSArgs() []string {
 	file := func(name string) string { return etcdTLSPath + "/" + name }
 	return []string{
@@ -159,7 +163,8 @@ func etcdTLSArgs() []string {
 	}
 }
 
-// noteTrust notes on a pod what it reads when it starts. It is no part of the template: that it is renewed is no difference.
+// noteTrust notes on a pod which certificates it reads when it starts. The note is not part of the template,
+// so a renewal is not a difference.
 func noteTrust(pod *corev1.Pod, trust Trust) {
 	if pod.Annotations[AnnotationTLS] == "" {
 		return
@@ -170,8 +175,8 @@ func noteTrust(pod *corev1.Pod, trust Trust) {
 	}
 }
 
-// Outdated says why a pod has to start again although nobody asked: programs read whom to trust, and coordinators their
-// certificate, only when they start. Empty: it has not, or it would read the same again.
+// Outdated says why a pod must be restarted without a request: programs read their trusted authorities, and
+// coordinators their certificate, only when they start. Empty: no need, or it would read the same again.
 func Outdated(pod *corev1.Pod, set *certs.Set, now time.Time) string {
 	if pod.Annotations[AnnotationTLS] == "" {
 		return ""

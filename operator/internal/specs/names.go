@@ -1,5 +1,5 @@
-// Package specs builds the Kubernetes objects of a cluster: pure functions from a RAMCloudCluster and
-// the few facts that are not in it (the default image, allocated node ports) to complete objects.
+// Package specs builds the Kubernetes objects of a cluster: pure functions from a RAMCloudCluster, and a few
+// other facts (the default image, allocated node ports), to complete objects.
 package specs
 
 import (
@@ -34,7 +34,7 @@ const (
 	LabelCluster   = "ramcloud.dev/cluster"
 	LabelServer    = "ramcloud.dev/server" // the server's index
 	LabelMember    = "ramcloud.dev/member" // the index of a coordinator or a member of etcd
-	// LabelRevisionState says of a ControllerRevision what it is for.
+	// LabelRevisionState is the state of a ControllerRevision.
 	LabelRevisionState = "ramcloud.dev/revision-state"
 
 	ComponentCoordinator = "coordinator"
@@ -48,26 +48,27 @@ const FinalizerVolume = "ramcloud.dev/volume-in-use"
 
 // Annotations.
 const (
-	// AnnotationLetGo is when the finalizer was taken off a claim because the operator was to be uninstalled, as RFC 3339:
-	// the operator that still ran then does not put it back.
+	// AnnotationLetGo is the time (RFC 3339) when the finalizer was removed from a claim for an uninstall: the
+	// operator that was still running then does not add it again.
 	AnnotationLetGo = "ramcloud.dev/let-go"
 	// AnnotationEnlisted is on a server's claim: the cluster's UUID and the id under which the server last enlisted with the
 	// volume, "<uuid>/<id>". Empty: it has not yet.
 	AnnotationEnlisted = "ramcloud.dev/enlisted"
-	// AnnotationRetired is on a server's claim in whose place it has another: no pod gets it again.
+	// AnnotationRetired is on a server's claim that was replaced by another: no pod gets it again.
 	AnnotationRetired = "ramcloud.dev/retired"
-	// AnnotationTemplate is the hash of what a pod was made from; a difference is reported, never acted on.
+	// AnnotationTemplate is the hash of a pod's template; a difference is reported, but does not cause any
+	// action.
 	AnnotationTemplate = "ramcloud.dev/template-hash"
-	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a Service
-	// that has to be re-created gets the same node ports.
+	// AnnotationNodePorts keeps the ports (and the load balancer) that a pod advertises, so that a re-created
+	// Service gets the same node ports.
 	AnnotationNodePorts = "ramcloud.dev/node-ports"
-	// AnnotationRestart is the spec.update.restartRequest that the pod was made under, and the one that a revision was
-	// accepted under.
+	// AnnotationRestart is the spec.update.restartRequest in force when the pod was created, or when a revision
+	// was accepted.
 	AnnotationRestart = "ramcloud.dev/restart-request"
-	// AnnotationRolls is on a revision of servers: they are restarted for its request. Operators that restarted no servers
-	// did not write it.
+	// AnnotationRolls is on a revision of servers: they are restarted for its request. Earlier operators, which
+	// did not restart servers, did not write it.
 	AnnotationRolls = "ramcloud.dev/restarts-servers"
-	// AnnotationRevision names the ControllerRevision that a pod was made from.
+	// AnnotationRevision names the ControllerRevision from which a pod was created.
 	AnnotationRevision = "ramcloud.dev/revision"
 )
 
@@ -84,8 +85,8 @@ func ServerName(cluster string, index int32) string {
 	return fmt.Sprintf("%s-server-%d", cluster, index)
 }
 
-// VolumeClaimName is the name of a pod's volume claim. The first is of generation 1; the one that takes the place of a lost one
-// has the next, and a name of its own: the lost one may still have to be kept.
+// VolumeClaimName is the name of a pod's volume claim. The first is of generation 1; a claim that replaces a
+// lost one has the next generation and another name, because the lost one may have to be kept.
 func VolumeClaimName(pod string, generation int32) string {
 	if generation <= 1 {
 		return claimPrefix + pod
@@ -95,8 +96,8 @@ func VolumeClaimName(pod string, generation int32) string {
 
 const claimPrefix = "data-"
 
-// ParseVolumeClaimName is the opposite: the pod that a claim of this name is for. A pod's name ends with a number, so none ends
-// as a later claim's does.
+// ParseVolumeClaimName is the inverse: the pod and generation of a claim with this name. A pod's name ends
+// with a number, so no pod's name can look like the suffix of a later claim.
 func ParseVolumeClaimName(claim string) (pod string, generation int32, ok bool) {
 	pod, ok = strings.CutPrefix(claim, claimPrefix)
 	if at := strings.LastIndex(pod, "-g"); ok && at > 0 {
@@ -107,7 +108,8 @@ func ParseVolumeClaimName(claim string) (pod string, generation int32, ok bool) 
 	return pod, 1, ok
 }
 
-// OutsideServiceName is the name of the Service (NodePort or LoadBalancer) by which a pod is reached from outside.
+// OutsideServiceName is the name of the Service (NodePort or LoadBalancer) that makes a pod reachable from
+// outside.
 func OutsideServiceName(pod string) string { return pod + "-outside" }
 
 // ConnectionName is the name of the ConfigMap that says how to connect.
@@ -116,7 +118,8 @@ func ConnectionName(cluster string) string { return cluster + "-connection" }
 // RecoveryName is the name of the record of a recovery.
 func RecoveryName(cluster, id string) string { return cluster + "-" + id }
 
-// defaultRecoveryHistory is the CRD's default of spec.recoveryHistoryLimit, for objects from before the field.
+// defaultRecoveryHistory is the CRD's default of spec.recoveryHistoryLimit, for objects that are older than
+// the field.
 const defaultRecoveryHistory = 20
 
 // DisruptionBudgetName is the name of the servers' PodDisruptionBudget.
@@ -133,12 +136,12 @@ func Host(cluster *ramcloudv1.RAMCloudCluster, pod string) string {
 	return fmt.Sprintf("%s.%s.%s.svc", pod, cluster.Name, cluster.Namespace)
 }
 
-// CoordinatorAddress is where clients inside Kubernetes reach the coordinators: host:port[,host:port].
+// CoordinatorAddress is the coordinators' address for clients inside Kubernetes: host:port[,host:port].
 func CoordinatorAddress(cluster *ramcloudv1.RAMCloudCluster) string {
 	return coordinatorAddresses(cluster, CoordinatorPort)
 }
 
-// AdminAddress is where the coordinators' admin API is inside Kubernetes: host:port[,host:port].
+// AdminAddress is the address of the coordinators' admin API inside Kubernetes: host:port[,host:port].
 func AdminAddress(cluster *ramcloudv1.RAMCloudCluster) string {
 	return coordinatorAddresses(cluster, CoordinatorAdminPort)
 }
@@ -169,12 +172,12 @@ func ServerSelector(cluster string) map[string]string {
 	return map[string]string{LabelCluster: cluster, LabelComponent: ComponentServer}
 }
 
-// ServerSelectorText is ServerSelector as the scale subresource wants it.
+// ServerSelectorText is ServerSelector as text for the scale subresource.
 func ServerSelectorText(cluster string) string {
 	return fmt.Sprintf("%s=%s,%s=%s", LabelComponent, ComponentServer, LabelCluster, cluster)
 }
 
-// ServerIndex reads the server's index back from an object's labels.
+// ServerIndex reads the server's index from an object's labels.
 func ServerIndex(labels map[string]string) (int32, bool) {
 	if labels[LabelComponent] != ComponentServer {
 		return 0, false
@@ -182,7 +185,7 @@ func ServerIndex(labels map[string]string) (int32, bool) {
 	return parseIndex(labels[LabelServer])
 }
 
-// MemberIndex reads back from an object's labels which coordinator or etcd member it is of.
+// MemberIndex reads the index of a coordinator or etcd member from an object's labels.
 func MemberIndex(labels map[string]string, component string) (int32, bool) {
 	if labels[LabelComponent] != component {
 		return 0, false
@@ -209,8 +212,8 @@ func OwnerReference(cluster *ramcloudv1.RAMCloudCluster) metav1.OwnerReference {
 	}
 }
 
-// OfFormer says whether the object belongs to a former cluster of the same name: that was deleted, and Kubernetes
-// has not collected the object yet. A volume that was kept belongs to no cluster, and is not one of these.
+// OfFormer says whether the object belongs to a former cluster of the same name, which was deleted while
+// Kubernetes has not deleted the object yet. A kept volume belongs to no cluster, so it is not included.
 func OfFormer(cluster *ramcloudv1.RAMCloudCluster, object metav1.Object) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	return owner != nil && owner.Kind == clusterKind && owner.Name == cluster.Name && owner.UID != cluster.UID
@@ -235,7 +238,7 @@ func memberMeta(cluster *ramcloudv1.RAMCloudCluster, name, component string, ind
 	return m
 }
 
-// NodePorts are where a pod is reached from outside; 0: not allocated yet. Admin is only the coordinator's.
+// NodePorts are a pod's ports for clients outside; 0: not allocated yet. Only coordinators have Admin.
 type NodePorts struct {
 	RPC   int32
 	Admin int32
@@ -255,7 +258,7 @@ func (p NodePorts) String() string {
 	return text
 }
 
-// ParseNodePorts reads AnnotationNodePorts; what cannot be read is "not allocated".
+// ParseNodePorts reads AnnotationNodePorts; ports that cannot be read are "not allocated".
 func ParseNodePorts(text string) NodePorts {
 	text, host, _ := strings.Cut(text, "@")
 	rpc, admin, _ := strings.Cut(text, ",")

@@ -17,8 +17,8 @@ import (
 	"ramcloud.dev/operator/internal/plan"
 )
 
-// HeadlessService gives the pods their stable names. Names resolve before a pod is ready, because
-// servers enlist, and are probed by the coordinator, before they are.
+// HeadlessService gives the pods their stable names. Names resolve before a pod is ready, because servers
+// enlist and are probed by the coordinator before they are ready.
 func HeadlessService(cluster *ramcloudv1.RAMCloudCluster) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: meta(cluster, cluster.Name, ""),
@@ -39,7 +39,7 @@ func HeadlessService(cluster *ramcloudv1.RAMCloudCluster) *corev1.Service {
 func CoordinatorOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32, ports NodePorts) *corev1.Service {
 	objectMeta := memberMeta(cluster, OutsideServiceName(CoordinatorName(cluster.Name, index)), ComponentCoordinator, index)
 	selector := memberSelector(cluster, ComponentCoordinator)
-	if WantedCoordinators(cluster) > 1 { // pods of a single one may be older than the label
+	if WantedCoordinators(cluster) > 1 { // the pod of a single coordinator may be older than the label
 		selector[LabelMember] = objectMeta.Labels[LabelMember]
 	}
 	service, ports := outsideService(cluster, objectMeta, selector), nodePorts(cluster, ports)
@@ -61,8 +61,8 @@ func ServerOutsideService(cluster *ramcloudv1.RAMCloudCluster, index int32, port
 	return service
 }
 
-// outsideService routes every node, or a load balancer, to the pod, ready or not: a client that was told to
-// talk to this server must reach it or nobody.
+// outsideService routes every node, or a load balancer, to the pod, ready or not: a client that wants this
+// server must reach it or no server.
 func outsideService(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, selector map[string]string) *corev1.Service {
 	kind := corev1.ServiceTypeNodePort
 	if Balanced(cluster) {
@@ -74,7 +74,7 @@ func outsideService(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, se
 	}}
 }
 
-// nodePorts are those to ask for: of a load balancer none.
+// nodePorts are the ports to request; none for a load balancer.
 func nodePorts(cluster *ramcloudv1.RAMCloudCluster, ports NodePorts) NodePorts {
 	if Balanced(cluster) || ports.Host != "" {
 		return NodePorts{}
@@ -88,8 +88,8 @@ func tcpPort(name string, port, target, nodePort int32) corev1.ServicePort {
 	}
 }
 
-// AllocatedNodePorts reads where an outside Service is reached: at its node ports, or at its load balancer once
-// that has an address.
+// AllocatedNodePorts reads the address of an outside Service: its node ports, or its load balancer once that
+// has an address.
 func AllocatedNodePorts(service *corev1.Service) NodePorts {
 	var ports NodePorts
 	balanced := service.Spec.Type == corev1.ServiceTypeLoadBalancer
@@ -129,7 +129,7 @@ func EtcdVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index int32) *corev1.P
 	if managed := cluster.Spec.Metadata.ManagedEtcd; managed != nil {
 		class = managed.Storage.StorageClass
 	}
-	if TLSStage(cluster) == plan.TLSRequired { // a member that begins on it is reached by TLS from the start
+	if TLSStage(cluster) == plan.TLSRequired { // a member that starts on this claim is reached by TLS from the start
 		m.Annotations = map[string]string{AnnotationPeerTLS: "true"}
 	}
 	return volumeClaim(cluster, m, class, *resource.NewQuantity(etcdVolumeBytes(cluster), resource.BinarySI))
@@ -150,7 +150,7 @@ func ServerVolumeClaim(cluster *ramcloudv1.RAMCloudCluster, index, generation in
 }
 
 func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class *string, size resource.Quantity) *corev1.PersistentVolumeClaim {
-	// A volume outlives its cluster unless asked otherwise: without an owner nothing collects it.
+	// A volume outlives its cluster by default: without an owner Kubernetes does not delete it.
 	if cluster.Spec.PVCRetention != ramcloudv1.RetentionDelete {
 		m.OwnerReferences = nil
 	}
@@ -161,8 +161,8 @@ func volumeClaim(cluster *ramcloudv1.RAMCloudCluster, m metav1.ObjectMeta, class
 	}}
 }
 
-// Connection is what a client needs to know, by the keys of the ConfigMap. outside are the
-// coordinators' addresses outside Kubernetes, as far as they are known.
+// Connection has the connection strings for clients, by the keys of the ConfigMap. outside are the
+// coordinators' known addresses outside Kubernetes.
 func Connection(cluster *ramcloudv1.RAMCloudCluster, outside []string) map[string]string {
 	data := map[string]string{"cluster": CoordinatorAddress(cluster), "admin": AdminAddress(cluster)}
 	if Exposed(cluster) && len(outside) > 0 {
@@ -171,8 +171,8 @@ func Connection(cluster *ramcloudv1.RAMCloudCluster, outside []string) map[strin
 	return data
 }
 
-// OutsideAddress is where a coordinator is reached from outside: by its load balancer, or by the address of
-// its node; empty when that is not known yet.
+// OutsideAddress is a coordinator's address for outside: its load balancer's, or its node's; empty if it is
+// not known yet.
 func OutsideAddress(node string, ports NodePorts) string {
 	host := cmp.Or(ports.Host, node)
 	if host == "" || ports.RPC == 0 {
@@ -186,7 +186,7 @@ func ConnectionConfigMap(cluster *ramcloudv1.RAMCloudCluster, connection map[str
 	return &corev1.ConfigMap{ObjectMeta: meta(cluster, ConnectionName(cluster.Name), ""), Data: connection}
 }
 
-// DisruptionBudget keeps so many servers ready when one is evicted (plan.Evictions says how many).
+// DisruptionBudget keeps at least `keep` servers ready when one is evicted (see plan.Evictions).
 func DisruptionBudget(cluster *ramcloudv1.RAMCloudCluster, keep int32) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: meta(cluster, DisruptionBudgetName(cluster.Name), ComponentServer),
@@ -199,14 +199,14 @@ func EtcdBudget(cluster *ramcloudv1.RAMCloudCluster) *policyv1.PodDisruptionBudg
 	return memberBudget(cluster, EtcdBudgetName(cluster.Name), ComponentEtcd, WantedEtcd(cluster)/2+1)
 }
 
-// CoordinatorBudget keeps all coordinators but one. A single one may be evicted: it holds no data, and
-// clients go on without it until it is back.
+// CoordinatorBudget allows the eviction of one coordinator at a time. A single one may be evicted, too: it
+// holds no data, and clients continue without it until it is back.
 func CoordinatorBudget(cluster *ramcloudv1.RAMCloudCluster) *policyv1.PodDisruptionBudget {
 	return memberBudget(cluster, CoordinatorBudgetName(cluster.Name), ComponentCoordinator, WantedCoordinators(cluster)-1)
 }
 
-// budgetSpec keeps `available` of the selected pods. A pod that is not ready may be evicted past it: it serves nobody, and
-// a budget that counts on it would keep its node from ever being drained.
+// budgetSpec keeps `available` of the selected pods. A pod that is not ready may always be evicted: it serves
+// nobody, and otherwise its node could never be drained.
 func budgetSpec(available int32, selector map[string]string) policyv1.PodDisruptionBudgetSpec {
 	least, always := intstr.FromInt32(available), policyv1.AlwaysAllow
 	return policyv1.PodDisruptionBudgetSpec{
@@ -232,7 +232,7 @@ func Recovery(cluster *ramcloudv1.RAMCloudCluster, id string) *ramcloudv1.RAMClo
 	}
 }
 
-// RecoveryHistory is how many records of recoveries that are done are kept.
+// RecoveryHistory is how many records of finished recoveries are kept.
 func RecoveryHistory(cluster *ramcloudv1.RAMCloudCluster) int {
 	if limit := cluster.Spec.RecoveryHistoryLimit; limit != nil {
 		return int(*limit)

@@ -22,9 +22,9 @@ const (
 	dataPath = "/var/lib/ramcloud"
 	// dataVolume is the name of the member's own volume in its pod.
 	dataVolume = "data"
-	// devicePath is where a server finds its volume when that is a raw device.
+	// devicePath is the path of a server's volume if that is a raw device.
 	devicePath = "/dev/ramcloud-backup"
-	// userID is the user of the image; the volume's group, so that it can write there.
+	// userID is the user of the image, and the volume's group, so that the user can write there.
 	userID = int64(65532)
 )
 
@@ -33,7 +33,7 @@ func Exposed(cluster *ramcloudv1.RAMCloudCluster) bool {
 	return cluster.Spec.Expose.Type == ramcloudv1.ExposeNodePort || Balanced(cluster)
 }
 
-// Balanced says whether they do so by a load balancer for each pod.
+// Balanced says whether they connect by a load balancer for each pod.
 func Balanced(cluster *ramcloudv1.RAMCloudCluster) bool {
 	return cluster.Spec.Expose.Type == ramcloudv1.ExposeLoadBalancer
 }
@@ -50,13 +50,14 @@ func outsideFlag(ports NodePorts, port int32, ipv6 bool) string {
 	return fmt.Sprintf("$(HOST_IP):%d", port)
 }
 
-// What pods listen on. Where their addresses are IPv6 the kernel takes IPv4 there as well; not all kernels have IPv6.
+// The addresses on which pods listen. With IPv6 addresses the kernel accepts IPv4 there as well; but not all
+// kernels have IPv6.
 const (
 	anyIPv4 = "0.0.0.0"
 	anyIPv6 = "[::]"
 )
 
-// anyAddress is what pods listen on.
+// anyAddress is the address on which pods listen.
 func (d Defaults) anyAddress() string {
 	if d.IPv6 {
 		return anyIPv6
@@ -64,14 +65,14 @@ func (d Defaults) anyAddress() string {
 	return anyIPv4
 }
 
-// onIPv6 says whether a pod, or a template, is of a cluster whose pods have IPv6 addresses.
+// onIPv6 says whether a pod or template was created for pods with IPv6 addresses.
 func onIPv6(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--listen="+anyIPv6) })
 	})
 }
 
-// Defaults are what the operator was installed with: it counts where a cluster says nothing.
+// Defaults come from the operator's installation; they apply to fields that a cluster does not set.
 type Defaults struct {
 	// Image of the pod's program.
 	Image string
@@ -79,11 +80,11 @@ type Defaults struct {
 	PriorityClass string
 	// IPv6: the addresses of pods are IPv6, alone or first.
 	IPv6 bool
-	// Trust is what a pod's connections to a managed etcd are made from.
+	// Trust has the facts for a pod's connections to a managed etcd.
 	Trust Trust
 }
 
-// container is what the pods differ in.
+// container has the parts in which the kinds of pods differ.
 type container struct {
 	name, image   string
 	priorityClass string
@@ -92,15 +93,16 @@ type container struct {
 	env           []corev1.EnvVar
 	ports         []corev1.ContainerPort
 	resources     corev1.ResourceRequirements
-	// dataPath is where the pod's volume is mounted; empty: it has none.
+	// dataPath is the mount path of the pod's volume; empty: it has none.
 	dataPath string
-	// device is where the volume is as a raw device, instead.
+	// device is the path of the volume as a raw device, instead.
 	device                   string
 	startup, ready, liveness *corev1.Probe
 }
 
-// stayTolerations keep a pod bound to a node that does not answer. Kubernetes would delete it after five minutes, past
-// any budget, and what a server holds in memory would be lost with it: the store decides who is dead, by its own probes.
+// stayTolerations keep a pod bound to a node that does not answer. Kubernetes would delete it after five
+// minutes, ignoring any budget, and the server's data in memory would be lost. The store itself decides by
+// its probes which server is dead.
 func stayTolerations() []corev1.Toleration {
 	return []corev1.Toleration{
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
@@ -108,7 +110,7 @@ func stayTolerations() []corev1.Toleration {
 	}
 }
 
-// podSpec is what all pods have in common. It fits the PodSecurity level "restricted".
+// podSpec is the common part of all pods. It complies with the PodSecurity level "restricted".
 func podSpec(cluster *ramcloudv1.RAMCloudCluster, name string, c container) corev1.PodSpec {
 	no, yes, user, grace := false, true, userID, int64(30)
 	onRootMismatch := corev1.FSGroupChangeOnRootMismatch
@@ -160,7 +162,7 @@ func OnDevices(cluster *ramcloudv1.RAMCloudCluster) bool {
 	return cluster.Spec.Servers.BackupStorage.VolumeMode == ramcloudv1.VolumeModeBlock
 }
 
-// mount puts a volume first, before /tmp.
+// mount adds a volume as the first mount, before /tmp.
 func mount(spec *corev1.PodSpec, path string, volume corev1.Volume) {
 	c := &spec.Containers[0]
 	readOnly := volume.Secret != nil
@@ -176,8 +178,8 @@ func node(cluster *ramcloudv1.RAMCloudCluster, image string) string {
 	return image
 }
 
-// daemon fills in what coordinators and servers have in common. A pod that starts may have a volume to
-// read first; a server that is busy is not dead.
+// daemon sets the common part of coordinators and servers. The probes are patient: a starting pod may have to
+// read its volume first, and a busy server is not dead.
 func daemon(c container) container {
 	c.command = "/usr/bin/ramcloudd"
 	c.startup, c.ready, c.liveness = probe("/healthz", 2, 90), probe("/readyz", 5, 3), probe("/healthz", 10, 12)
@@ -210,7 +212,7 @@ func environment(cluster *ramcloudv1.RAMCloudCluster) []corev1.EnvVar {
 		env = append(env, field("HOST_IP", "status.hostIP"))
 	}
 	switch key := cluster.Spec.TopologyKey; key {
-	case "", corev1.LabelHostname: // no label of the pod
+	case "", corev1.LabelHostname: // not a label of the pod
 	case corev1.LabelTopologyZone:
 		env = append(env, field("ZONE", "metadata.labels['"+key+"']"))
 	default:
@@ -228,7 +230,7 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// finish notes on the pod what it was made from.
+// finish notes the template on the pod.
 func finish(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, ports NodePorts) *corev1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -237,14 +239,14 @@ func finish(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, ports NodePort
 		pod.Annotations[AnnotationNodePorts] = ports.String()
 	}
 	pod.Annotations[AnnotationTemplate] = templateHash(pod)
-	// Not a part of the template: a request alone is no difference.
+	// Not part of the template, so a request alone is not a difference.
 	if request := cluster.Spec.Update.RestartRequest; request != "" {
 		pod.Annotations[AnnotationRestart] = request
 	}
 	return pod
 }
 
-// templateHash is what AnnotationTemplate says of a pod that has everything but that.
+// templateHash is the value of AnnotationTemplate for a pod that is otherwise complete.
 func templateHash(pod *corev1.Pod) string {
 	text, err := json.Marshal(struct {
 		Labels, Annotations map[string]string

@@ -7,20 +7,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Resize compares the size of a volume claim with the one that spec asks for. At most one of Growing and Infeasible is set.
+// Resize is the comparison of a volume claim's size with the spec. At most one of Growing and Infeasible is
+// set.
 type Resize struct {
-	// Ask the claim for this size; nil: it asks for the right one, or cannot.
+	// Ask: request this size in the claim; nil: the claim requests the right size, or cannot change.
 	Ask *resource.Quantity
-	// Growing says what is waited for; empty: nothing.
+	// Growing says what it waits for; empty: nothing.
 	Growing string
-	// Infeasible says why the volume will not have the size; empty: it will, or has it.
+	// Infeasible says why the volume will not get the size; empty: it will, or has it.
 	Infeasible string
 }
 
-// ResizeOf says how a claim gets the wanted size. One that somebody let grow beyond it is left alone.
+// ResizeOf says how a claim gets the wanted size. A claim that somebody has made larger is left unchanged.
 func ResizeOf(wanted, live *corev1.PersistentVolumeClaim) Resize {
 	if live == nil || live.Status.Phase != corev1.ClaimBound || live.DeletionTimestamp != nil {
-		return Resize{} // the API server lets only bound claims grow
+		return Resize{} // the API server allows growth only of bound claims
 	}
 	want, asks, has := storage(wanted.Spec.Resources.Requests), storage(live.Spec.Resources.Requests), storage(live.Status.Capacity)
 	if want.Cmp(asks) > 0 {
@@ -32,8 +33,8 @@ func ResizeOf(wanted, live *corev1.PersistentVolumeClaim) Resize {
 	if why := failedResize(live); why != "" {
 		switch {
 		case want.Cmp(has) <= 0:
-			return Resize{} // it was given up: the volume is as large as spec asks for
-		case want.Cmp(asks) < 0: // which the API server accepts once a larger size was infeasible
+			return Resize{} // an earlier growth was given up, and the volume has the size in the spec
+		case want.Cmp(asks) < 0: // the API server accepts that after an infeasible larger size
 			return Resize{Ask: &want, Growing: fmt.Sprintf("volume claim %s is to grow from %s to %s, since %s was infeasible",
 				live.Name, has.String(), want.String(), asks.String())}
 		}
@@ -44,7 +45,7 @@ func ResizeOf(wanted, live *corev1.PersistentVolumeClaim) Resize {
 
 func storage(list corev1.ResourceList) resource.Quantity { return list[corev1.ResourceStorage] }
 
-// failedResize is what the storage driver says of a resize that it does not try again.
+// failedResize is the storage driver's message about a resize that it does not try again.
 func failedResize(claim *corev1.PersistentVolumeClaim) string {
 	switch status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status {
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
@@ -59,7 +60,7 @@ func failedResize(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// resizeStep says how far a resize is.
+// resizeStep is the progress of a resize.
 func resizeStep(claim *corev1.PersistentVolumeClaim) string {
 	step := "waiting for the storage driver"
 	for _, c := range claim.Status.Conditions {

@@ -13,19 +13,19 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// What a ControllerRevision is for: LabelRevisionState.
+// States of a ControllerRevision: LabelRevisionState.
 const (
-	// RevisionCurrent: new members are made from it. Of several the one with the highest number.
+	// RevisionCurrent: new members are created from it. Of several, the one with the highest number.
 	RevisionCurrent = "current"
-	// RevisionPending: what the operator would make of the same spec; a roll has to be asked for.
+	// RevisionPending: the operator's template of the same spec; it needs a restart request.
 	RevisionPending = "pending"
-	// RevisionFormer: pods that run were made from it.
+	// RevisionFormer: running pods were created from it.
 	RevisionFormer = "former"
 )
 
-// Revision is what members of a component are made from, as it was accepted: the template, with placeholders for what is
-// a member's own, and the spec that it was made of. By the spec a later operator, which makes other templates of it, finds
-// out whether somebody has changed it since.
+// Revision is an accepted template of a component's members, with placeholders for values of a single member,
+// and the spec from which it was made. By the spec a later operator, which would make another template of it,
+// detects whether the spec was changed since.
 type Revision struct {
 	Template corev1.PodTemplateSpec         `json:"template"`
 	Spec     ramcloudv1.RAMCloudClusterSpec `json:"spec"`
@@ -53,7 +53,7 @@ func ControllerRevision(cluster *ramcloudv1.RAMCloudCluster, revision Revision, 
 	return &appsv1.ControllerRevision{ObjectMeta: m, Revision: number, Data: runtime.RawExtension{Raw: text}}, nil
 }
 
-// ReadRevision reads one back.
+// ReadRevision decodes a stored revision.
 func ReadRevision(object *appsv1.ControllerRevision) (Revision, error) {
 	var out Revision
 	err := json.Unmarshal(object.Data.Raw, &out)
@@ -63,6 +63,6 @@ func ReadRevision(object *appsv1.ControllerRevision) (Revision, error) {
 	if err != nil {
 		return out, fmt.Errorf("ControllerRevision %s cannot be read: %w", object.Name, err)
 	}
-	out.Spec.Modernize() // it may be from before the fields and values of today
+	out.Spec.Modernize() // it may have old fields and values
 	return out, nil
 }

@@ -16,13 +16,14 @@ const (
 )
 
 var (
-	// peerURLFlags have the addresses by which members of etcd reach each other: plain ones, or by TLS.
+	// peerURLFlags are the flags with the addresses between members of etcd: plain or TLS.
 	peerURLFlags = []string{"--listen-peer-urls", "--initial-advertise-peer-urls", membersFlag}
-	// clientURLFlags have those for clients: of both kinds while clients move from one to the other. etcd tells them apart.
+	// clientURLFlags are the flags with the addresses for clients: of both kinds while clients move to TLS. etcd
+	// can serve both on one port.
 	clientURLFlags = []string{"--listen-client-urls", "--advertise-client-urls"}
 )
 
-// stageOf is the stage of TLS for which the member's pod is made now.
+// stageOf is the stage of TLS for which the member's pod is created now.
 func stageOf(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, index int32, trust Trust) plan.TLSStage {
 	switch pod.Labels[LabelComponent] {
 	case ComponentEtcd:
@@ -33,9 +34,8 @@ func stageOf(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, index int32, 
 	return plan.TLSOff
 }
 
-// secure makes of a pod that connects plainly the one of a stage of TLS. Templates are of plain pods: what others accept, and
-// what they offer, changes while an etcd moves to TLS, and a pod has to fit that and not what was so when its template was
-// accepted.
+// secure turns a pod with plain connections into one for a stage of TLS. Templates have plain connections,
+// because a pod must fit the present stage, not the stage at which its template was accepted.
 func secure(cluster *ramcloudv1.RAMCloudCluster, pod *corev1.Pod, index int32, stage plan.TLSStage) {
 	if stage <= plan.TLSOff {
 		return
@@ -72,7 +72,7 @@ func secureURLs(flag, value string, stage plan.TLSStage) string {
 	return value
 }
 
-// unsecure takes back what secure did.
+// unsecure is the inverse of secure.
 func unsecure(spec *corev1.PodSpec) {
 	tls := map[string]bool{}
 	for _, arg := range etcdTLSArgs() {

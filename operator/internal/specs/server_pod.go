@@ -37,13 +37,13 @@ func ServerPod(cluster *ramcloudv1.RAMCloudCluster, index int32, defaults Defaul
 	pod.Spec = podSpec(cluster, name, daemon(c))
 	pod.Spec.NodeSelector = template.NodeSelector
 	pod.Spec.Affinity = template.Affinity
-	// Ours come first: of several tolerations of one taint Kubernetes takes the first.
+	// Ours come first, because of several tolerations of one taint Kubernetes uses the first.
 	pod.Spec.Tolerations = append(pod.Spec.Tolerations, template.Tolerations...)
 	pod.Spec.TopologySpreadConstraints = topologySpread(cluster)
 	if template.PriorityClassName != "" {
 		pod.Spec.PriorityClassName = template.PriorityClassName
 	}
-	// A spec that is refused makes no pods (internal/controller), so the provider is there.
+	// No pods are created from a refused spec (internal/controller), so the provider exists.
 	if provider, err := network.For(cluster.Spec.Network); err == nil {
 		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, provider.Arguments(cluster.Spec.Network)...)
 		provider.Prepare(cluster.Spec.Network, &pod.ObjectMeta, &pod.Spec)
@@ -84,7 +84,7 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		args = append(args, "--durability=synced")
 	}
 	switch cluster.Spec.TopologyKey {
-	case "": // the server's name
+	case "": // default: the server's name
 	case corev1.LabelHostname:
 		args = append(args, "--failure-domain=$(NODE_NAME)")
 	case corev1.LabelTopologyZone:
@@ -98,16 +98,16 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 	return args
 }
 
-// cleaningFlags are the values of --cleaning. A mode is added to the schema and to this list together, once the servers'
-// program has it: a server that is given a value that it does not know ends.
+// cleaningFlags are the values of --cleaning. A mode is added to the schema and to this list together, once
+// the servers' program supports it, because a server exits if it gets an unknown value.
 var cleaningFlags = map[ramcloudv1.CleaningMode]string{
 	ramcloudv1.CleaningOff:      "off",
 	ramcloudv1.CleaningOneLevel: "one-level",
 	ramcloudv1.CleaningTwoLevel: "two-level",
 }
 
-// cleaningArguments are how a server cleans. What spec leaves out is the server's own default, so that a later version may
-// have a better one.
+// cleaningArguments are a server's flags for cleaning. Fields that the spec does not set are left to the
+// server's defaults, so that a later version may have better ones.
 func cleaningArguments(cluster *ramcloudv1.RAMCloudCluster) (args []string) {
 	if flag := cleaningFlags[cluster.Spec.Servers.Cleaning.Mode]; flag != "" {
 		args = append(args, "--cleaning="+flag)
@@ -118,9 +118,9 @@ func cleaningArguments(cluster *ramcloudv1.RAMCloudCluster) (args []string) {
 	return args
 }
 
-// ownAddress makes a server advertise its pod's address in place of its name: name servers know the next pod's address only
-// after a while, and servers and clients follow the coordinator's list. In the environment, since a server of the version
-// before does not know the flag, and advertises its name.
+// ownAddress makes a server advertise its pod's address instead of its name: name servers know a new pod's
+// address only after some time, and servers and clients use the coordinator's list. It is an environment
+// variable, because a server of the previous version does not know the flag; it advertises its name.
 func ownAddress() corev1.EnvVar {
 	return corev1.EnvVar{Name: "RAMCLOUD_ADVERTISE_HOST", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "status.podIP"},

@@ -12,28 +12,28 @@ import (
 const (
 	mib = int64(1) << 20
 
-	// defaultLogBytes etc. are the schema's defaults, for objects that were never at an API server.
+	// defaultLogBytes etc. are the schema's defaults, for objects that did not come from an API server.
 	defaultLogBytes          = 256 * mib
 	defaultReplicationFactor = 2
 	defaultServers           = 3
 	defaultEtcdReplicas      = 3
 	defaultEtcdVolumeBytes   = 2048 * mib
 
-	// serverOverheadBytes is what a server needs beside log and hash table: code, session buffers and
-	// segments staged for the volume. The sixteenth of the log covers what grows with it: segment
-	// tables and page tables.
+	// serverOverheadBytes is a server's memory in addition to log and hash table: code, session buffers and
+	// segments staged for the volume. A sixteenth of the log is added for segment tables and page tables, which
+	// grow with it.
 	serverOverheadBytes = 192 * mib
 	logOverheadDivisor  = 16
 
-	// volumeSlackBytes is for the file system and small files beside the frames.
+	// volumeSlackBytes is space for the file system and small files.
 	volumeSlackBytes = 64 * mib
 )
 
-// Sizing is what a server's memory and volume come to, in bytes.
+// Sizing has the sizes of a server's memory and volume, in bytes.
 type Sizing struct {
 	Log       int64
 	HashTable int64
-	Memory    int64 // of the container, huge pages not counted
+	Memory    int64 // of the container, without huge pages
 	Backup    int64 // for frames on the volume
 	Volume    int64
 }
@@ -49,11 +49,11 @@ func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
 	if spec.Servers.Memory.HashTableFraction != nil {
 		fractionMilli = spec.Servers.Memory.HashTableFraction.MilliValue()
 	}
-	// In two parts, so that neither a large log overflows nor a remainder is lost.
+	// Computed in two parts, to avoid both overflow and rounding errors.
 	s.HashTable = max(roundUp(s.Log/1000*fractionMilli+s.Log%1000*fractionMilli/1000, mib), mib)
 	s.Memory = roundUp(s.Log+s.HashTable+s.Log/logOverheadDivisor+serverOverheadBytes, mib)
 	if HugePages(cluster) != "" {
-		s.Memory -= s.Log // Kubernetes counts pages that were set aside by themselves
+		s.Memory -= s.Log // Kubernetes counts reserved huge pages separately
 	}
 	s.Backup = 2 * int64(ReplicationFactor(cluster)) * s.Log
 	s.Volume = s.Backup + volumeSlackBytes
@@ -63,7 +63,7 @@ func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
 		if OnDevices(cluster) {
 			spare = 0
 		}
-		// A sixteenth stays for the file system, but the frames that are needed always fit.
+		// A sixteenth is kept for the file system, but the needed frames always fit.
 		s.Backup = max(s.Backup, (s.Volume-spare)/mib*mib)
 	}
 	return s
@@ -95,7 +95,7 @@ func WantedServers(cluster *ramcloudv1.RAMCloudCluster) int32 {
 
 func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
 
-// sizeFlag writes bytes as the daemon's flags take them.
+// sizeFlag formats bytes for the daemon's flags.
 func sizeFlag(bytes int64) string {
 	if bytes%mib == 0 {
 		return fmt.Sprintf("%dMiB", bytes/mib)
@@ -107,8 +107,8 @@ func serverResources(cluster *ramcloudv1.RAMCloudCluster) corev1.ResourceRequire
 	if r := cluster.Spec.Servers.Resources; r != nil {
 		return *r
 	}
-	// Memory that holds data is never overcommitted: request and limit are the same. CPU is shared, unless
-	// whole cores are asked for.
+	// Memory that holds data is never overcommitted: request and limit are the same. CPU is shared, unless whole
+	// cores are requested.
 	memory := *resource.NewQuantity(ServerSizing(cluster).Memory, resource.BinarySI)
 	out := corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: memory},
@@ -133,7 +133,7 @@ func WantedCoordinators(cluster *ramcloudv1.RAMCloudCluster) int32 {
 	return max(cluster.Spec.Coordinator.Replicas, 1)
 }
 
-// WantedEtcd is how many members the operator runs; 0 where it runs none.
+// WantedEtcd is how many etcd members the operator runs; 0 if it runs none.
 func WantedEtcd(cluster *ramcloudv1.RAMCloudCluster) int32 {
 	managed := cluster.Spec.Metadata.ManagedEtcd
 	if managed == nil {

@@ -14,7 +14,7 @@ import (
 	"ramcloud.dev/operator/internal/plan"
 )
 
-// What a template has in place of what differs between the members that are made from it.
+// Placeholders in a template for values that differ between members.
 const (
 	placeName         = "${ramcloud:name}"
 	placeIndex        = "${ramcloud:index}"
@@ -22,7 +22,8 @@ const (
 	placeOutsideAdmin = "${ramcloud:outside-admin}"
 )
 
-// anyIndex is the index of the pod that a template is made of: no member has it, so nothing else can be taken for it.
+// anyIndex is the index of the pod from which a template is made: no member has it, so it cannot be confused
+// with another number.
 const anyIndex = int32(1<<31 - 2)
 
 // ownIndex is the label with a member's index.
@@ -44,7 +45,7 @@ func MemberName(cluster, component string, index int32) string {
 	return ServerName(cluster, index)
 }
 
-// Template is what the members of a component are made from, as this operator makes it of the spec.
+// Template is this operator's template for the members of a component, by the spec.
 func Template(cluster *ramcloudv1.RAMCloudCluster, component string, defaults Defaults) corev1.PodTemplateSpec {
 	switch component {
 	case ComponentEtcd:
@@ -55,15 +56,15 @@ func Template(cluster *ramcloudv1.RAMCloudCluster, component string, defaults De
 	return TemplateOf(ServerPod(cluster, anyIndex, defaults, NodePorts{}))
 }
 
-// sharedFlags name several members, or places, and are the same for all members of a component.
+// sharedFlags have names of several members, and are the same for all members of a component.
 var sharedFlags = []string{"--initial-cluster", "--coordinator", "--metadata", "--cluster-name", "--initial-cluster-token"}
 
-// TemplateOf is the template that the pod was made from: without what is its own, without the stage of TLS that it was made
-// for, and without what the API server and Kubernetes have added. It works for pods of operators that kept no revisions, too.
+// TemplateOf is the template from which the pod was created: without the pod's own values, its stage of TLS,
+// and additions of the API server and Kubernetes. It also works for pods of operators without revisions.
 func TemplateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
 	component := pod.Labels[LabelComponent]
 	out := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(pod.Labels)}}
-	if pod.UID != "" { // Kubernetes copies them from the node
+	if pod.UID != "" { // Kubernetes copies these labels from the node
 		maps.DeleteFunc(out.Labels, func(key, _ string) bool { return strings.HasPrefix(key, "topology.kubernetes.io/") })
 	}
 	out.Labels[ownIndex(component)] = placeIndex
@@ -73,7 +74,7 @@ func TemplateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
 		}
 	}
 	pod.Spec.DeepCopyInto(&out.Spec)
-	if component == ComponentEtcd || pod.Annotations[AnnotationTLS] != "" { // a coordinator of another etcd has its files
+	if component == ComponentEtcd || pod.Annotations[AnnotationTLS] != "" { // a coordinator of an external etcd keeps its files
 		unsecure(&out.Spec)
 	}
 	withoutDefaults(&out.Spec, component)
@@ -81,19 +82,19 @@ func TemplateOf(pod *corev1.Pod) corev1.PodTemplateSpec {
 	return out
 }
 
-// ownAnnotation: it is of one pod and no part of its template.
+// ownAnnotation: the annotation belongs to one pod, not to its template.
 func ownAnnotation(key string) bool {
 	return key == AnnotationNodePorts || key == AnnotationTLS || slices.Contains(notInTemplate, key)
 }
 
-// othersAnnotation: it says how a pod's network or its admission went.
+// othersAnnotation: the annotation was added by network plugins or admission.
 func othersAnnotation(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return key == "kubernetes.io/limit-ranger" ||
 		slices.Contains([]string{"cni.projectcalico.org", "k8s.ovn.org", "k8s.v1.cni.cncf.io", "cni.cilium.io"}, domain)
 }
 
-// generalize puts placeholders where the pod's own name and addresses are.
+// generalize replaces the pod's own name and addresses by placeholders.
 func generalize(spec *corev1.PodSpec, name string) {
 	own := func(text string) string { return strings.Replace(text, name, placeName, 1) }
 	changeOwn(spec, own, func(arg string) string {
@@ -111,13 +112,13 @@ func generalize(spec *corev1.PodSpec, name string) {
 	})
 }
 
-// changeOwn changes, in place, all that may be a member's own.
+// changeOwn changes, in place, all texts that may contain a member's own values.
 func changeOwn(spec *corev1.PodSpec, text, arg func(string) string) {
 	spec.Hostname = text(spec.Hostname)
 	for i := range spec.Volumes {
 		if claim := spec.Volumes[i].PersistentVolumeClaim; claim != nil {
 			if pod, generation, ours := ParseVolumeClaimName(claim.ClaimName); ours && generation > 1 {
-				claim.ClaimName = VolumeClaimName(pod, 1) // which it has is no part of a template
+				claim.ClaimName = VolumeClaimName(pod, 1) // its generation is not part of a template
 			}
 			claim.ClaimName = text(claim.ClaimName)
 		}
@@ -133,7 +134,7 @@ func changeOwn(spec *corev1.PodSpec, text, arg func(string) string) {
 	}
 }
 
-// withoutDefaults takes out of a pod what the API server and its admission fill in where a pod says nothing.
+// withoutDefaults removes the defaults that the API server and admission add to a pod.
 func withoutDefaults(spec *corev1.PodSpec, component string) {
 	spec.NodeName, spec.DeprecatedServiceAccount = "", ""
 	spec.Priority, spec.PreemptionPolicy = nil, nil
@@ -146,10 +147,10 @@ func withoutDefaults(spec *corev1.PodSpec, component string) {
 	without(&spec.SchedulerName, corev1.DefaultSchedulerName)
 	without((*string)(&spec.DNSPolicy), string(corev1.DNSClusterFirst))
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
-		// Added where a pod has none of its own for these taints.
+		// Kubernetes adds these if a pod has no tolerations of its own for these taints.
 		return (t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable) && t.TolerationSeconds != nil && *t.TolerationSeconds == 300
 	})
-	// Others' containers are put in again when a pod is made.
+	// Containers injected by others are added again when a pod is created.
 	spec.InitContainers = nil
 	spec.Containers = slices.DeleteFunc(spec.Containers, func(c corev1.Container) bool { return c.Name != component })
 	for i := range spec.Containers {
@@ -164,12 +165,12 @@ func withoutDefaults(spec *corev1.PodSpec, component string) {
 	}
 }
 
-// Instantiate makes the pod of a member from a template, for the stage of TLS that holds now.
+// Instantiate creates the pod of a member from a template, for the present stage of TLS.
 func Instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplateSpec, index int32, ports NodePorts, trust Trust) *corev1.Pod {
 	return instantiate(cluster, template, index, ports, trust, func(pod *corev1.Pod) plan.TLSStage { return stageOf(cluster, pod, index, trust) })
 }
 
-// ClaimOf is the name of the claim that the pod has, or waits for; empty: it has none.
+// ClaimOf is the name of the pod's claim; empty: it has none.
 func ClaimOf(pod *corev1.Pod) string {
 	for i := range pod.Spec.Volumes {
 		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && pod.Spec.Volumes[i].Name == dataVolume {
@@ -179,7 +180,8 @@ func ClaimOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// UseClaim gives a pod that is to be made the claim of this generation. It is no part of the template, nor of its hash.
+// UseClaim sets the claim of a new pod to this generation. The generation is not part of the template or its
+// hash.
 func UseClaim(pod *corev1.Pod, generation int32) {
 	for i := range pod.Spec.Volumes {
 		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && pod.Spec.Volumes[i].Name == dataVolume {
@@ -188,7 +190,8 @@ func UseClaim(pod *corev1.Pod, generation int32) {
 	}
 }
 
-// AsMade is a pod that runs as an operator would have made it that knows templates, for the stage that the pod has.
+// AsMade is a running pod in the form that an operator with templates would have created, for the pod's
+// stage.
 func AsMade(cluster *ramcloudv1.RAMCloudCluster, live *corev1.Pod, index int32) *corev1.Pod {
 	ports := ParseNodePorts(live.Annotations[AnnotationNodePorts])
 	return instantiate(cluster, TemplateOf(live), index, ports, Trust{}, func(*corev1.Pod) plan.TLSStage {
@@ -213,8 +216,8 @@ func instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplat
 	}
 	secure(cluster, pod, index, stage(pod))
 	pod.Annotations[AnnotationTemplate] = templateHash(pod)
-	// None of this is a part of the template: a request alone is no difference, nor is a renewed certificate, and a member of
-	// etcd with data does not look at how the others began.
+	// None of this is part of the template: a request alone or a renewed certificate is not a difference, and a
+	// member of etcd with data ignores the initial members.
 	if request := cluster.Spec.Update.RestartRequest; request != "" {
 		pod.Annotations[AnnotationRestart] = request
 	}
@@ -225,8 +228,8 @@ func instantiate(cluster *ramcloudv1.RAMCloudCluster, template corev1.PodTemplat
 	return pod
 }
 
-// specialize puts a member's own name and addresses in the place of placeholders, and says whether it has an address
-// outside.
+// specialize replaces placeholders by a member's own name and addresses, and says whether it has an outside
+// address.
 func specialize(spec *corev1.PodSpec, name string, ports NodePorts) (outside bool) {
 	ipv6 := onIPv6(spec)
 	own := strings.NewReplacer(placeName, name, placeOutside, outsideFlag(ports, ports.RPC, ipv6),
@@ -238,7 +241,7 @@ func specialize(spec *corev1.PodSpec, name string, ports NodePorts) (outside boo
 	return outside
 }
 
-// Image is that of a template's program.
+// Image is the image of a template's program.
 func Image(template corev1.PodTemplateSpec) string {
 	if len(template.Spec.Containers) == 0 {
 		return ""

@@ -16,22 +16,22 @@ import (
 // maxListed is how many partitions and segments the record of a recovery lists.
 const maxListed = 32
 
-// RecoveryInput is what the record of a recovery is computed from.
+// RecoveryInput is the input for the record of a recovery.
 type RecoveryInput struct {
-	// Recovery as the coordinator tells of it; nil: it does not any more.
+	// Recovery as the coordinator reports it; nil: it does not list it any more.
 	Recovery *adminpb.Recovery
 	Picture  *coordinator.Picture
-	// Before is what was recorded before.
+	// Before is the previous status of the record.
 	Before ramcloudv1.RAMCloudRecoveryStatus
 }
 
-// phases of a coordinator that does not name states.
+// phases of a coordinator of an earlier version, which does not name states.
 var phases = map[string]string{
 	"QUERYING": ramcloudv1.RecoveryPlanning, "WAITING": ramcloudv1.RecoveryWaiting, "BLOCKED": ramcloudv1.RecoveryBlocked,
 	"REPLAYING": ramcloudv1.RecoveryReplaying, "HANDING_OVER": ramcloudv1.RecoveryReplaying,
 }
 
-// Recovery computes the status of a record. What the coordinator no longer tells stays as it was told.
+// Recovery computes the status of a record. Values that the coordinator no longer reports are kept.
 func Recovery(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 	r := in.Recovery
 	if r == nil {
@@ -67,8 +67,9 @@ func Recovery(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 	return out
 }
 
-// unlisted: a coordinator that keeps no history lists a recovery while the server has tablets. It is done when none is left
-// that is not served: a leader that has just begun to lead may not list it yet.
+// unlisted is the status of a recovery that the coordinator does not list. A coordinator without history
+// lists a recovery only while the server has tablets. It is done if all its tablets are served; a new leader
+// may not list it yet.
 func unlisted(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 	out := *in.Before.DeepCopy()
 	if out.State == ramcloudv1.RecoveryDone || in.Picture.Unserved(out.ServerID) > 0 {
@@ -79,8 +80,8 @@ func unlisted(in RecoveryInput) ramcloudv1.RAMCloudRecoveryStatus {
 	return out
 }
 
-// summarize computes what is for people. A time that was told once stays: a new leader of a coordinator without a timeline
-// tells when it began to lead.
+// summarize computes the fields for people. A time that was reported once is kept, because a new leader
+// without a timeline reports when it began to lead.
 func summarize(out *ramcloudv1.RAMCloudRecoveryStatus, before ramcloudv1.RAMCloudRecoveryStatus, begunMs int64) {
 	out.Summary.CrashedAt = before.Summary.CrashedAt
 	if out.CrashedAtMs > 0 {
@@ -98,7 +99,7 @@ func summarize(out *ramcloudv1.RAMCloudRecoveryStatus, before ramcloudv1.RAMClou
 }
 
 func timeline(in *adminpb.RecoveryTimeline) (out ramcloudv1.RecoveryTimeline) {
-	if in == nil { // of a former coordinator
+	if in == nil { // from a coordinator of an earlier version
 		return out
 	}
 	at := func(ms *uint64) *int64 {

@@ -10,17 +10,18 @@ import (
 	"ramcloud.dev/operator/internal/brief"
 )
 
-// Revision is what the members of a component are made from.
+// Revision describes the template of a component's members.
 type Revision struct {
 	Component, Current string
-	// Pending is what this operator would make of the same spec, and Differs what would be other.
+	// Pending is this operator's template of the same spec, and Differs lists the differences.
 	Pending string
 	Differs []string
-	// Refused says why what was asked for is not done, Waits what has to be done before.
+	// Refused says why the request is not carried out, Waits what must be done first.
 	Refused, Waits string
 }
 
-// revisions are named in the status. While nothing is decided, because the cluster is paused, they stay as they were.
+// revisions are the entries in the status. While nothing is decided, because the cluster is paused, they do
+// not change.
 func revisions(in Input) (out []ramcloudv1.RevisionStatus) {
 	if len(in.Revisions) == 0 {
 		return in.Cluster.Status.Revisions
@@ -31,8 +32,8 @@ func revisions(in Input) (out []ramcloudv1.RevisionStatus) {
 	return out
 }
 
-// upToDate compares what runs, and what new pods are made from, with what this operator makes of spec. No reason: it is as it
-// was.
+// upToDate compares running pods, and the template of new ones, with this operator's template of the spec. No
+// reason: unchanged.
 func upToDate(in Input) (metav1.ConditionStatus, string, string) {
 	var refused, pending []string
 	for _, r := range in.Revisions {
@@ -60,7 +61,7 @@ func upToDate(in Input) (metav1.ConditionStatus, string, string) {
 	return metav1.ConditionTrue, ramcloudv1.ReasonUpToDate, "every pod is made from what this operator makes of spec"
 }
 
-// waits says what would become of a component's pods.
+// waits says how a component's pods would change.
 func (r Revision) waits() string {
 	text := fmt.Sprintf("new pods of %s would be made otherwise: %s", r.Component, strings.Join(r.Differs, ", "))
 	if r.Waits != "" {

@@ -24,28 +24,29 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// Input is all that status is computed from.
+// Input is everything from which the status is computed.
 type Input struct {
 	Cluster  *ramcloudv1.RAMCloudCluster
 	Picture  *coordinator.Picture
 	Decision plan.Decision
 	// Servers as they are reported (Server below), in order of their index.
 	Servers []ramcloudv1.RAMCloudServer
-	// Members are all that shall exist, as the plan sees them.
+	// Members are all members that shall exist, as in the plan's input.
 	Members []plan.Member
-	// Revisions are what members are made from, by component; empty while nothing is decided.
+	// Revisions are the templates by component; empty while nothing is decided.
 	Revisions []Revision
-	// Pending are the pods that differ from what spec asks for.
+	// Pending are the pods that differ from the spec.
 	Pending []ramcloudv1.PendingRestart
-	// Refused says why the spec cannot be followed.
+	// Refused says why the spec is refused.
 	Refused string
-	// Former is what is left of a former cluster of the same name; nothing is made before it is gone.
+	// Former lists the remaining objects of a former cluster of the same name; nothing is created before they
+	// are deleted.
 	Former []string
-	// Stranger says why the store that answers is not this cluster's.
+	// Stranger says why the answering store is not this cluster's.
 	Stranger string
-	// Growing tells of volumes that grow, NotGrowing of those that cannot come to the size that spec asks for.
+	// Growing has texts about volumes that grow, NotGrowing about those that cannot get the size in the spec.
 	Growing, NotGrowing []string
-	// Deprecated is what the spec has in old fields and values, and what to write instead.
+	// Deprecated lists old fields and values in the spec, and what to write instead.
 	Deprecated []string
 	// EvictionsHeld says why no server may be evicted now; empty: one may.
 	EvictionsHeld string
@@ -54,16 +55,16 @@ type Input struct {
 	Now    metav1.Time
 }
 
-// Graces: how long something may be so before it is called a trouble.
+// Graces: how long a state may last before it counts as a problem.
 const (
-	// SilenceGrace: an operator that has just begun to watch has not heard the coordinator.
+	// SilenceGrace: a starting operator has not heard the coordinator yet.
 	SilenceGrace = 30 * time.Second
 	// StartGrace: a pod that was just created is not ready.
 	StartGrace = time.Minute
 )
 
-// Silence is for how long nothing may be reported, because this operator knows nothing yet of a cluster that was heard
-// before (the silence rule): what the operator before it has reported stays. 0: report.
+// Silence is how long nothing may be reported, because this operator knows nothing yet of a cluster that was
+// heard before (the silence rule): the status of the previous operator stays. 0: report.
 func Silence(c *ramcloudv1.RAMCloudCluster, p *coordinator.Picture, now time.Time) time.Duration {
 	if p.Heard || p.Since.IsZero() || !wasReady(c) {
 		return 0
@@ -71,7 +72,7 @@ func Silence(c *ramcloudv1.RAMCloudCluster, p *coordinator.Picture, now time.Tim
 	return max(0, p.Since.Add(SilenceGrace).Sub(now))
 }
 
-// neverHeard: the grace is over, and this operator still cannot tell what the cluster does.
+// neverHeard: the grace is over, and this operator still has not heard the coordinator.
 func neverHeard(in Input) bool {
 	return !in.Picture.Heard && !in.Picture.Since.IsZero() && wasReady(in.Cluster)
 }
@@ -85,7 +86,7 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 	out := ramcloudv1.RAMCloudClusterStatus{
 		ObservedGeneration: c.Generation,
 		Selector:           specs.ServerSelectorText(c.Name),
-		Coordinator:        c.Status.Coordinator, // identity and version stay known while it is away
+		Coordinator:        c.Status.Coordinator, // identity and version are kept while it does not answer
 		Data:               data(in.Picture),
 	}
 	for i := range c.Status.Conditions {
@@ -95,7 +96,7 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 	out.Revisions = revisions(in)
 	out.PendingRestart = in.Pending[:min(len(in.Pending), maxPending)]
 	if s := in.Picture.Status; in.Picture.Connected && s != nil {
-		// Written once (the pinned-identity rule): another one never comes here, see Input.Stranger.
+		// Written once (the pinned-identity rule); a different one never gets here, see Input.Stranger.
 		out.Coordinator.ClusterUUID = cmp.Or(out.Coordinator.ClusterUUID, s.ClusterUuid)
 		out.Coordinator.Version = s.Version
 		out.Coordinator.Term = int64(s.Term)
@@ -116,7 +117,7 @@ func Cluster(in Input) ramcloudv1.RAMCloudClusterStatus {
 	return out
 }
 
-// members counts the coordinators and the members of etcd, and notes when etcd is complete.
+// members counts the coordinators and the members of etcd, and records when etcd is complete.
 func members(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	out.Coordinator.Replicas, out.Coordinator.Ready, out.Coordinator.LastFailures = 0, 0, nil
 	out.Etcd = ramcloudv1.EtcdStatus{Formed: in.Cluster.Status.Etcd.Formed, TLS: in.Cluster.Status.Etcd.TLS}
@@ -176,7 +177,7 @@ func data(p *coordinator.Picture) ramcloudv1.DataStatus {
 	return out
 }
 
-// memory rounds to what a person reads; the exact figure is a metric.
+// memory rounds for people; the exact value is a metric.
 func memory(bytes uint64) *resource.Quantity {
 	const kib, mib = 1 << 10, 1 << 20
 	unit := uint64(mib)
@@ -219,7 +220,7 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionFalse, ramcloudv1.ReasonIdentityChanged, in.Stranger)
 	case uuid == "":
 		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionUnknown, ramcloudv1.ReasonIdentityNotKnown, "the coordinator has not answered yet")
-	case !in.Picture.Connected && identity != nil: // what was last found out
+	case !in.Picture.Connected && identity != nil: // the last known value
 		set(identity.Type, identity.Status, identity.Reason, identity.Message)
 	default:
 		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "the store is the cluster "+uuid)
@@ -248,8 +249,8 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	}
 }
 
-// resizing tells of volumes that do not have the size that spec asks for. A cluster of which none was ever changed has no
-// such condition.
+// resizing sets the condition about volumes that do not have the size in the spec. A cluster without any
+// resize has no such condition.
 func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	set := func(value bool, reason, message string) {
 		set(in.Cluster, out, in.Now, ramcloudv1.ConditionResizing, truth(value), reason, message)
@@ -264,7 +265,7 @@ func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	}
 }
 
-// Unread is the status of a cluster of which nothing could be read: as it was, and that.
+// Unread is the status of a cluster whose objects could not be read: the previous status with that error.
 func Unread(c *ramcloudv1.RAMCloudCluster, failed []string, now metav1.Time) ramcloudv1.RAMCloudClusterStatus {
 	out := *c.Status.DeepCopy()
 	set(c, &out, now, ramcloudv1.ConditionDegraded, metav1.ConditionTrue, ramcloudv1.ReasonReconcileFailed, reconcileFailed(failed))
@@ -302,8 +303,8 @@ func readiness(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.Conditio
 		fmt.Sprintf("%d servers up, %d of %d tablets served", out.Servers.Ready, out.Data.Tablets, out.Data.Tablets)
 }
 
-// down are the coordinators or members of etcd that do not work. The store's word comes first: a single coordinator that
-// answers is not down, whatever Kubernetes says of its pod.
+// down are the coordinators or members of etcd that do not work. The store's answer is preferred: a single
+// coordinator that answers is not down, even if its pod is not ready.
 func down(in Input, kind plan.Kind) (out []plan.Member) {
 	if kind == plan.Coordinator && in.Picture.Connected && specs.WantedCoordinators(in.Cluster) == 1 {
 		return nil
@@ -316,7 +317,7 @@ func down(in Input, kind plan.Kind) (out []plan.Member) {
 	return out
 }
 
-// lost are those of them that are not just starting: as after a scale-out, or in a restart that was asked for.
+// lost are the down members that are not just starting, as after a scale-out or in a requested restart.
 func lost(in Input, kind plan.Kind) (out []plan.Member) {
 	for _, m := range down(in, kind) {
 		restarts := in.Decision.Rolling != "" && (m.Pod.Deleting || !m.Pod.Exists)
@@ -327,7 +328,7 @@ func lost(in Input, kind plan.Kind) (out []plan.Member) {
 	return out
 }
 
-// startsFor is how much longer a pod that is not ready counts as one that starts.
+// startsFor is how much longer a pod that is not ready counts as starting.
 func startsFor(m plan.Member, now time.Time) time.Duration {
 	if !m.Pod.Exists || m.Pod.Deleting || m.Pod.Failed || m.Pod.Ready {
 		return 0
@@ -356,12 +357,12 @@ func withProblems(members []plan.Member) string {
 	return brief.List(out, ", ")
 }
 
-// trouble is something that is broken and will not go away by waiting for a start.
+// trouble is a problem that does not end when a start is complete.
 type trouble struct{ reason, message string }
 
 type troubles []trouble
 
-// reason is that of the worst one, which comes first.
+// reason is the reason of the worst trouble, which comes first.
 func (t troubles) reason() string {
 	if len(t) == 0 {
 		return ramcloudv1.ReasonAsExpected
@@ -369,7 +370,7 @@ func (t troubles) reason() string {
 	return t[0].reason
 }
 
-// message tells of all of them.
+// message describes all troubles.
 func (t troubles) message() string {
 	if len(t) == 0 {
 		return "nothing is broken that the operator knows of"
@@ -402,7 +403,7 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles)
 			brief.List(in.Decision.MetadataLost, ", "))
 	})
 	add(recoveryLasts(in, out), ramcloudv1.ReasonTabletsUnavailable, func() string { return unavailable(in.Picture) })
-	// Until etcd was complete once, and a coordinator has answered once, they start.
+	// Until etcd was complete once, and a coordinator has answered once, they count as starting.
 	etcd, coordinators := lost(in, plan.Etcd), lost(in, plan.Coordinator)
 	add(len(etcd) > 0 && out.Etcd.Formed, ramcloudv1.ReasonEtcdMembersDown, func() string { return etcdMembersDown(in, etcd) })
 	add(len(coordinators) > 0 && wasReady(in.Cluster), ramcloudv1.ReasonCoordinatorsDown, func() string { return coordinatorsDown(in, coordinators) })
@@ -422,8 +423,8 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles)
 	return all
 }
 
-// serversSilent tells of servers that the coordinator does not hear, and does not take for dead either: it may be the one
-// that is cut off.
+// serversSilent describes servers that do not answer the coordinator but are not marked as crashed: the
+// coordinator itself may be cut off.
 func serversSilent(d *adminpb.Detection) string {
 	message := fmt.Sprintf("the coordinator hears %d of %d servers, too few to tell who is dead; it condemns none meanwhile", d.GetAccounted(), d.GetExpected())
 	if waits := d.GetWaitsFor(); len(waits) > 0 {
@@ -432,8 +433,8 @@ func serversSilent(d *adminpb.Detection) string {
 	return message
 }
 
-// withoutDomain names servers that do not know their failure domain: a pod without the label takes itself
-// for a domain of its own, and replicas are placed as if that were so.
+// withoutDomain names servers without a failure domain: a pod without the label counts as a domain of its
+// own, and replicas are placed accordingly.
 func withoutDomain(in Input) string {
 	label := in.Cluster.Spec.TopologyKey
 	if label == "" || label == corev1.LabelHostname {
@@ -454,7 +455,7 @@ func withoutDomain(in Input) string {
 		label, brief.List(names, ", "))
 }
 
-// tooFewDomains compares what the replicas need with where the servers are, once all are up.
+// tooFewDomains compares the number of failure domains with what replicas need, once all servers are up.
 func tooFewDomains(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 	if !in.Picture.Connected || out.Servers.Ready < int32(len(in.Decision.Servers)) {
 		return ""
@@ -471,12 +472,13 @@ func tooFewDomains(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 		needed-1, needed, cmp.Or(in.Cluster.Spec.TopologyKey, "not set"), len(domains), brief.List(slices.Sorted(maps.Keys(domains)), ", "))
 }
 
-// RecoveryGrace is how long tablets may be not served before that is called a trouble: whoever crashes is recovered in
-// seconds, and conditions and alerts must not flap with each crash. Ready says so at once.
+// RecoveryGrace is how long tablets may be not served before that counts as a problem: a crashed server is
+// recovered within seconds, and conditions and alerts must not flap with each crash. The condition Ready
+// changes at once.
 const RecoveryGrace = 5 * time.Second
 
-// recoveryLasts: tablets are not served for longer than the grace, or are not still, or wait for what nobody can be expected
-// to bring. An operator that has just begun to watch does not begin another grace.
+// recoveryLasts: tablets are not served for longer than the grace, or it was reported before, or a recovery
+// is blocked. A starting operator does not begin another grace.
 func recoveryLasts(in Input, out *ramcloudv1.RAMCloudClusterStatus) bool {
 	if out.Data.TabletsUnavailable == 0 {
 		return false
@@ -485,18 +487,18 @@ func recoveryLasts(in Input, out *ramcloudv1.RAMCloudClusterStatus) bool {
 	return p.Blocked() || was(in, ramcloudv1.ReasonTabletsUnavailable) || !p.UnavailableSince.IsZero() && in.Now.Sub(p.UnavailableSince) >= RecoveryGrace
 }
 
-// was says whether this was the trouble before.
+// was says whether this reason was reported before.
 func was(in Input, reason string) bool {
 	before := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionDegraded)
 	return before != nil && before.Status == metav1.ConditionTrue && before.Reason == reason
 }
 
-// UnderReplicatedGrace is how long segments may lack replicas before that is called a trouble: every
-// segment that is opened does for a moment.
+// UnderReplicatedGrace is how long segments may lack replicas before that counts as a problem: every new
+// segment lacks them for a moment.
 const UnderReplicatedGrace = 30 * time.Second
 
-// replicasLack: they do for longer than the grace, or do still. An operator that has just begun to watch does not begin
-// another grace.
+// replicasLack: segments lack replicas for longer than the grace, or it was reported before. A starting
+// operator does not begin another grace.
 func replicasLack(in Input) bool {
 	p := in.Picture
 	if !p.Connected || p.UnderReplicatedSince.IsZero() {
@@ -505,7 +507,7 @@ func replicasLack(in Input) bool {
 	return in.Now.Sub(p.UnderReplicatedSince) >= UnderReplicatedGrace || was(in, ramcloudv1.ReasonUnderReplicated)
 }
 
-// LookAgain is when the status may change although nothing new is heard; 0: never.
+// LookAgain is when the status may change without an event; 0: never.
 func LookAgain(in Input) (after time.Duration) {
 	sooner := func(left time.Duration) {
 		if left > 0 && (after == 0 || left < after) {
@@ -526,7 +528,7 @@ func LookAgain(in Input) (after time.Duration) {
 	return after
 }
 
-// wasReady: the coordinator has answered before, so its silence is not the wait for a start.
+// wasReady: the coordinator has answered before, so it is not just starting.
 func wasReady(c *ramcloudv1.RAMCloudCluster) bool { return c.Status.Coordinator.ClusterUUID != "" }
 
 func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool, string, string) {
@@ -584,7 +586,7 @@ func notUp(in Input, out *ramcloudv1.RAMCloudClusterStatus) string {
 	return text
 }
 
-// unavailable names what cannot be read and which servers held it.
+// unavailable names tables that cannot be read, and the servers that held them.
 func unavailable(p *coordinator.Picture) string {
 	bad := 0
 	owners := map[uint64]bool{}
@@ -607,7 +609,7 @@ func unavailable(p *coordinator.Picture) string {
 		cmp.Or(p.Recoveries(), "the coordinator has not begun their recovery"))
 }
 
-// recovering tells of crashed servers whose data other servers read from replicas.
+// recovering describes crashed servers whose data is being recovered.
 func recovering(in Input) (metav1.ConditionStatus, string, string) {
 	switch text := in.Picture.Recoveries(); {
 	case !in.Picture.Connected:
@@ -622,12 +624,12 @@ func recovering(in Input) (metav1.ConditionStatus, string, string) {
 	return metav1.ConditionFalse, ramcloudv1.ReasonNoRecovery, "no crashed server has tablets that are not served again"
 }
 
-// ServerInput is what a server's status is computed from.
+// ServerInput is the input for a server's status.
 type ServerInput struct {
 	Member  plan.Member
 	Picture *coordinator.Picture
 	Pending bool
-	// Before is what was reported before.
+	// Before is the previous status.
 	Before ramcloudv1.RAMCloudServerStatus
 	// Generation of the record.
 	Generation int64
@@ -660,7 +662,7 @@ func serverState(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	out := ramcloudv1.RAMCloudServerStatus{
 		PendingRestart: in.Pending, LastFailure: in.Before.LastFailure,
 		Placement:   ramcloudv1.ServerPlacement{Node: in.Member.Pod.Node},
-		Incarnation: in.Before.Incarnation, // that it once enlisted is not forgotten
+		Incarnation: in.Before.Incarnation, // keeps that it once enlisted
 	}
 	s := in.Picture.ServerByName(in.Member.Name)
 	switch {
