@@ -1,5 +1,5 @@
-// A CSV file of an import. What is read must come back the same when it is written and read again,
-// and reading may go on at the begin of any record.
+// A CSV file of an import. Records must be the same after writing and reading again, and reading
+// may continue at the beginning of any record.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -14,14 +14,14 @@ using namespace ramcloud;
 
 namespace {
 
-constexpr size_t kLimit = 5000;  // below the longest input, so that it is met
+constexpr size_t kLimit = 5000;  // below the longest input, so that it is reached
 
 using Row = std::vector<std::string>;
 struct Begin {
   uint64_t bytes, lines;
 };
 
-/// The records up to the end or the first error; `begins` gets where each was looked for.
+/// The records up to the end or the first error; `begins` gets the start of each.
 std::vector<Row> read_all(cli::CsvReader& csv, std::vector<Begin>* begins = nullptr) {
   std::vector<Row> rows;
   for (;;) {
@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto rows = read_all(csv, &begins);
   if (csv.bytes_read() > size || begins.size() != rows.size()) std::abort();
 
-  // From the middle on. (At the very begin a byte order mark would be skipped.)
+  // Continue in the middle. (At the beginning a byte order mark would be skipped.)
   if (rows.size() > 1) {
     const size_t middle = 1 + rows.size() / 2 % (rows.size() - 1);
     std::istringstream again(text);
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string written = "first\n";
   for (const Row& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) written += (i == 0 ? "" : ",") + cli::csv_field(row[i]);
-    // A line of nothing is no record; one of an empty field in quotes is.
+    // An empty line is not a record; a line with an empty quoted field is.
     written += row.size() == 1 && row[0].empty() ? "\"\"\n" : "\n";
   }
   std::istringstream from_written(written);

@@ -1,7 +1,7 @@
-// A backup's frames file. The input is the interesting places of it, one behind the other: two
-// superblock slots, two slots of frame 0, the beginning of frame 0's segment, the beginning of
-// another frame's; the places between are zero, as in a file. The first byte says which checksums
-// are sealed. Read by the offline tools, and opened as a backup does when it starts.
+// A backup's frames file. The input has its interesting places in sequence: two superblock slots,
+// two slots of frame 0, the beginning of frame 0's segment, the beginning of another frame's. The
+// rest of the file is zero. The first byte says which checksums are corrected. Read by the offline
+// tools, and opened as a backup does when it starts.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -77,7 +77,7 @@ class ImageDisk final : public Disk {
   std::string& image_;
 };
 
-/// A frame that may hold a replica is not given to another one, and the superblock survives.
+/// Checks that a frame that may hold a replica is not reused, and that the superblock survives.
 void start_backup(std::string image) {
   ImageDisk disk(image);
   auto opened = FrameStore::open(disk, "/fuzz", 2 * log::kSegmentBytes);

@@ -1,5 +1,5 @@
-// The lines of an import file. The first byte is the longest line that is taken; the lines must be
-// those that splitting the whole text gives, up to the first that is longer.
+// The lines of an import file. The first byte is the length limit. The lines must be the same as
+// from splitting the whole text, up to the first line that is too long.
 #include <cstdlib>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// What comes over a connection: hellos, headers, and each control message (chosen by the first
-// byte). What decodes must encode again to what decodes the same way.
+// Input from connections: hellos, headers, and each control message (chosen by the first byte). If
+// a message decodes, it must decode to the same message after encoding.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -25,8 +25,8 @@ void check(std::string_view in) {
     if (!decode(in, version, message)) continue;
     const std::string again = encode(message, version);
     T same;
-    // Not the input's bytes: a bool may come as any byte, and version 2 skips what it does not
-    // know.
+    // The bytes may differ from the input: a bool may be any byte, and version 2 skips unknown
+    // fields.
     if (version == 1 && again.size() != in.size()) std::abort();
     if (!decode(again, version, same) || encode(same, version) != again) std::abort();
   }

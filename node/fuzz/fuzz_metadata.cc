@@ -1,6 +1,6 @@
 // What the coordinator reads back: an export of metadata (first byte even), or the records of its
-// store, as it takes over from another (odd): {kind, id, length, bytes} one behind the other. What
-// it takes must be sound, and must go back into records and into an export as it was.
+// store, as it takes over from another (odd): {kind, id, length, bytes} one behind the other.
+// Accepted input must be valid, and must give the same records and export again.
 #include <cstdlib>
 
 #include "base/logging.h"
@@ -27,7 +27,7 @@ void check_export(std::string_view text) {
     return;
   }
   const auto again = format_export(*records);
-  if (!again) return;  // sound lines, but not of a cluster
+  if (!again) return;  // valid lines, but not a cluster
   const auto same = parse_export(*again);
   require(same.has_value() && *same == *records);
 }
@@ -36,7 +36,7 @@ template <typename Record>
 void check_record(const std::string& bytes) {
   Record record;
   if (!decode_record(bytes, record)) return;
-  // With what it does not know; fields that formats before do not have are added.
+  // Keeps unknown fields; fields that earlier formats lack are added.
   const uint16_t format = bytes.starts_with(kRecordMark) ? kMetadataFormatMax : 1;
   const std::string whole = encode_record(record, format);
   require(format > 1 || whole == bytes);

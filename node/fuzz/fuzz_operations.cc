@@ -1,7 +1,6 @@
-// What clients send to a master, and what a master answers. The first byte even: messages, {opcode,
-// length, body} one behind the other, to a master with a small log; each is answered exactly once,
-// and nothing that it was sent breaks its invariants. Odd: replies, and the leader that a redirect
-// names, as a client takes them apart.
+// Requests to a master and its replies. First byte even: a sequence of messages {opcode, length,
+// body} to a master with a small log; each must be answered exactly once, and the invariants must
+// hold. Odd: replies, and redirects to a leader, as a client parses them.
 #include <cstdlib>
 
 #include "base/logging.h"
@@ -39,7 +38,7 @@ class Answers final : public ramcloud::testing::OnlyReplies {
   std::string body;
 };
 
-/// One that serves table 1, without replicas.
+/// A master that serves table 1, without replicas.
 struct Master {
   SimScheduler sim{1};
   SimNode& node = sim.add_node("m");
@@ -77,7 +76,7 @@ struct Master {
   }
 };
 
-/// What it answered must be what its clients understand.
+/// Checks that clients can parse the answer.
 void check_answer(wire::Opcode opcode, std::string_view asked, const Answers& answers) {
   if (answers.status != StatusCode::kOk) return;
   using enum wire::Opcode;

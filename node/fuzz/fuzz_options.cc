@@ -1,5 +1,5 @@
-// The command line and the config file of `ramcloudd`. The first byte chooses the command; what
-// follows is one argument a line, up to a NUL, and then the config file.
+// The command line and the config file of `ramcloudd`. The first byte chooses the command; then
+// follow arguments, one on each line, up to a NUL, then the config file.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// A file that exists nowhere else; returns its path.
+/// Creates an anonymous file; returns its path.
 std::string config_file(std::string_view text) {
   static const int file = memfd_create("config", 0);
   require(file >= 0 && ftruncate(file, 0) == 0);
@@ -27,7 +27,7 @@ std::string config_file(std::string_view text) {
   return "/proc/self/fd/" + std::to_string(file);
 }
 
-/// Whatever was accepted can be run with.
+/// Checks that accepted options are usable.
 void check_server(const daemon::ServerOptions& o) {
   constexpr uint64_t kLeast = 64u << 20, kMost = uint64_t{1} << 46;
   require(o.log_bytes >= kLeast && o.log_bytes <= kMost);

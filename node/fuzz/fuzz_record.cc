@@ -1,4 +1,4 @@
-// A line of an import. What parses must come back the same from what export writes.
+// A line of an import. A parsed record must be the same after export writes it and import reads it.
 #include <cstdlib>
 
 #include "cli/formats/record.h"

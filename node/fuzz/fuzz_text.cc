@@ -1,5 +1,5 @@
 // Texts that people, flags and other processes write: sizes, durations, addresses, locators, where
-// metadata is kept. What parses must come back the same from what is written of it.
+// metadata is kept. A parsed value must be the same after formatting and parsing it again.
 #include <cstdlib>
 
 #include "base/text.h"

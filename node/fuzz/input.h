@@ -1,4 +1,4 @@
-// Takes a fuzzer's input apart; at its end everything is zero or empty.
+// Splits a fuzzer's input into values; after its end everything is zero or empty.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Input {
     rest_.remove_prefix(bytes.size());
     return bytes;
   }
-  /// Up to the next of these, which is skipped.
+  /// The bytes up to the next `end`, which is skipped.
   std::string_view take_until(char end) {
     const std::string_view bytes = rest_.substr(0, rest_.find(end));
     rest_.remove_prefix(std::min(rest_.size(), bytes.size() + 1));

@@ -1,5 +1,5 @@
-// Puts right checksums into bytes that a fuzzer made, so that the code behind the checks is
-// reached as well. Writes only what the format says is a checksum.
+// Corrects the checksums in a fuzzer's bytes, so that the code after the checks is reached as well.
+// Writes only checksum fields.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ramcloud::fuzz {
 
-/// Seals groups one behind the other, as far as their lengths lead; the identity is the one that
-/// the first entry (a SegmentHeaderBody) claims.
+/// Corrects consecutive groups, as far as their lengths are valid. The identity is that of the
+/// first entry (a SegmentHeaderBody).
 inline void reseal_segment(std::string& bytes) {
   using namespace log;
   if (bytes.size() < sizeof(GroupHeader) + sizeof(EntryHeader) + sizeof(SegmentHeaderBody)) return;

@@ -1,5 +1,5 @@
-// Interleavings of writes to replicas on several reactors with what forbids them on the first: a
-// higher epoch, a list that condemns the master, its recovery, a frame that is freed.
+// Interleavings of writes to replicas on several reactors with events on the first that forbid
+// them: a higher epoch, a list that condemns the master, its recovery, a freed frame.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ using model::Schedule;
 
 constexpr uint64_t kMaster = 7;
 
-/// Takes bytes a little at a time: what happens meanwhile is seen.
+/// Takes bytes in small steps, so that concurrent events are detected.
 class Model final : public ReplicaTable::Bytes {
  public:
   Model() : table(*this, 4) {
@@ -47,7 +47,7 @@ class Model final : public ReplicaTable::Bytes {
     request.length = 2;
     (void)table.append_plain(request, "ab");
   }
-  /// The first reactor; from when it is done none of those writes may change anything.
+  /// The first reactor: after `forbid` returns, none of those writes may change anything.
   template <typename Change>
   void forbid(Change change) {
     change();
@@ -57,11 +57,11 @@ class Model final : public ReplicaTable::Bytes {
   ReplicaTable table;
   Atomic<bool> forbidden{false};
   Atomic<bool> writing{false};
-  uint32_t end = 0;  // under the lock of the shard
+  uint32_t end = 0;  // guarded by the shard's lock
   std::string wrong;
 };
 
-/// Two reactors have the same bytes (one message was sent again), and one has the next.
+/// Two reactors have the same bytes (a repeated message), and one has the next bytes.
 template <typename Change>
 std::string forbidden_while_they_write(Schedule& schedule, Change change) {
   Model model;

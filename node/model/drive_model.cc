@@ -12,8 +12,8 @@ namespace {
 
 using model::Schedule;
 
-/// Several reactors publish and try to drive; the one that drives takes all that it sees. Another
-/// reactor has the control. It acts when it was asked to, or told that the lock is free.
+/// Several reactors publish and try to drive; the one that drives takes everything it sees. Another
+/// reactor has the control: it acts when it was asked to, or told that the lock is free.
 struct Model {
   void publish_and_drive() {
     published.fetch_add(1);
@@ -21,7 +21,7 @@ struct Model {
     take();
     if (lock.leave([this] { take(); })) told.store(true);
   }
-  /// What the first reactor does in a turn; true if it got through.
+  /// The first reactor's turn; true if it got the lock.
   bool control() {
     if (!lock.try_enter(DriveLock::Note::kFirst)) return false;
     controlled = true;
@@ -40,7 +40,7 @@ struct Model {
   Atomic<int> published{0};
   Atomic<int> inside{0};
   Atomic<bool> told{false};
-  int taken = 0;  // under the lock
+  int taken = 0;  // guarded by the lock
   bool controlled = false;
   std::string wrong;
 };

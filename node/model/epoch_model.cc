@@ -1,5 +1,5 @@
-// Interleavings of epochs: readers that pass, go to sleep, wake up, come and leave. Beside them,
-// other threads unlink the items that are read, wait for a grace period, and free them.
+// Interleavings of epochs: readers pass, sleep, wake, are created and destroyed. Other threads
+// unlink the items that are read, wait for a grace period, and free them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Model {
   Model() : shared_(&items_.emplace_back()) {}
 
   Epochs& epochs() { return epochs_; }
-  /// As a handler does: takes a pointer, and reads the item until the turn ends.
+  /// Like a handler: takes a pointer, and reads the item until the turn ends.
   void read() {
     const Item* item = shared_.load();
     for (int i = 0; i < 2; ++i) {
@@ -36,7 +36,7 @@ class Model {
     over_ = std::max(over_, epoch);
     old->freed = true;
   }
-  /// The latest epoch of which a grace period is over.
+  /// The latest epoch whose grace period has ended.
   uint64_t over() const { return over_; }
   void fail(const char* what) { wrong_ = what; }
   std::string run(Schedule& schedule) {
@@ -55,7 +55,7 @@ class Model {
   std::string wrong_;
 };
 
-/// Readers that turn and turn, as busy reactors do.
+/// Readers that always run turns, like busy reactors.
 std::string readers_pass(Schedule& schedule) {
   Model model;
   std::deque<Epochs::Participant> readers;
@@ -97,7 +97,7 @@ std::string readers_sleep(Schedule& schedule) {
   return model.run(schedule);
 }
 
-/// The reclaimer is a participant itself, and one that sleeps for ever holds nobody back.
+/// The reclaimer is a participant itself; a participant that sleeps for ever delays nobody.
 std::string sleepers_are_not_waited_for(Schedule& schedule) {
   Model model;
   Epochs::Participant sleeper(model.epochs()), reader(model.epochs()), own(model.epochs());
@@ -115,8 +115,8 @@ std::string sleepers_are_not_waited_for(Schedule& schedule) {
   return model.run(schedule);
 }
 
-/// A thread that wakes is in the current epoch: a grace period that ended while it slept has ended
-/// for good.
+/// A thread that wakes is in the current epoch: a grace period that ended while it slept stays
+/// ended.
 std::string who_wakes_is_in_the_present_epoch(Schedule& schedule) {
   Model model;
   Epochs::Participant reader(model.epochs());
@@ -136,7 +136,7 @@ std::string who_wakes_is_in_the_present_epoch(Schedule& schedule) {
   return model.run(schedule);
 }
 
-/// Participants are made and destroyed while others wait.
+/// Participants are created and destroyed while others wait.
 std::string participants_come_and_leave(Schedule& schedule) {
   Model model;
   for (int i = 0; i < 2; ++i) {
@@ -176,9 +176,9 @@ TEST(EpochModel, ParticipantsComeAndLeave) {
   EXPECT_EQ(model::explore(1, 20'000, participants_come_and_leave).wrong, "");
 }
 
-/// A grace period waits for a thread that is online and does not turn.
+/// A grace period waits for a thread that is online and does not run.
 TEST(EpochModel, WhoDoesNotTurnIsWaitedFor) {
-  // Never destroyed: the schedule is given up wherever it is then, perhaps with a lock held.
+  // Never destroyed, because the schedule is abandoned, perhaps with a lock held.
   static auto& model = *new Model;
   static auto& stuck = *new Epochs::Participant(model.epochs());
   (void)stuck;

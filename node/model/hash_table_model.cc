@@ -1,5 +1,5 @@
-// Interleavings of the hash table: readers without locks beside writers that insert, replace and
-// remove keys of one bucket, while its chain grows.
+// Interleavings of the hash table: lock-free readers, and writers that insert, replace and remove
+// keys of one bucket while its chain grows.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -14,13 +14,13 @@ using model::Event;
 using model::History;
 using model::Schedule;
 
-/// What an address in the table points at; never changed, as entries of the log are not.
+/// The target of an address in the table; immutable, like log entries.
 struct Item {
   uint64_t key;
   uint64_t value;
 };
 
-/// All keys are in one bucket and have one tag.
+/// All keys have the same bucket and the same tag.
 uint64_t hash_of(uint64_t key) {
   return key << 48 | uint64_t{0x77} << 32 | 5;
 }
@@ -89,7 +89,7 @@ class Table {
   History histories_[kFiller];
 };
 
-/// Two keys are written, removed and written again, and read by two.
+/// Two keys are written, removed and written again, while two threads read.
 std::string overwrites_and_removes(Schedule& schedule) {
   Table table(schedule.random().below(8));
   table.write(0);
@@ -114,7 +114,7 @@ std::string overwrites_and_removes(Schedule& schedule) {
   return wrong.empty() ? table.check(2) : wrong;
 }
 
-/// The bucket is full; the entry that has to move is read while it does.
+/// The bucket is full; the entry that must move is read at the same time.
 std::string the_chain_grows(Schedule& schedule) {
   Table table(7);
   table.write(0);  // in the last slot

@@ -1,6 +1,6 @@
-// Whether what concurrent operations on one key answered can be explained by doing them one after
-// the other, each at a moment between its begin and its end (linearizability). By trying: histories
-// of an interleaving are short.
+// Checks linearizability: whether the answers of concurrent operations on one key can be explained
+// by a sequential order, in which each takes effect between its beginning and its end. Tries all
+// orders, because histories of an interleaving are short.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Event {
   enum class Kind : uint8_t {
     kRead,    // found `value`
     kWrite,   // put `value`; must be above all numbers the key had before
-    kRemove,  // took `value` away; 0: there was none
+    kRemove,  // removed `value`; 0: there was none
   };
   Kind kind = Kind::kRead;
   uint64_t value = 0;
@@ -25,7 +25,7 @@ struct Event {
 
 class History {
  public:
-  /// Runs op(event), which fills kind and value, and notes it with its times.
+  /// Runs op(event), which sets kind and value, and records it with its times.
   template <typename Op>
   void note(Op&& op) {
     Event event;

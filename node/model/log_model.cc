@@ -1,6 +1,6 @@
-// Interleavings of the log's head: groups are reserved, copied (large ones outside the lock) and
-// published by several, replicated by another, while the head is switched and segments enter and
-// leave.
+// Interleavings of the log's head: several threads reserve, copy (large groups without the lock)
+// and publish groups, another one replicates them, while the head is switched and segments enter
+// and leave.
 #include <gtest/gtest.h>
 
 #include "log/invariants.h"
@@ -35,7 +35,7 @@ struct Model {
       --appending;
     });
   }
-  /// Appends an object, and waits until that may be told.
+  /// Appends an object, and waits until it may be acknowledged.
   void append(size_t size) {
     const std::string value(size, 'v');
     Appended appended;
@@ -94,7 +94,8 @@ std::string the_head_is_switched(Schedule& schedule) {
   return wrong;
 }
 
-/// Makes a side log of one object, has it replicated and commits it; the object's address.
+/// Creates a side log with one object, waits for its replication, and commits it. Returns the
+/// object's address.
 const char* commit_one(Model& model, Change& change) {
   Log& log = model.log;
   while (!log.ready()) model::yield();
@@ -111,7 +112,7 @@ const char* commit_one(Model& model, Change& change) {
 }
 
 /// Segments enter and leave while others append and the head is switched: the change is done once,
-/// what left is not used any more, and a reader that pins it keeps its memory.
+/// segments that left are not used any more, and a pin keeps their memory.
 std::string segments_enter_and_leave(Schedule& schedule) {
   Model model(schedule, 8);
   model.appender(schedule, {10, kLarge, 10});
@@ -121,7 +122,7 @@ std::string segments_enter_and_leave(Schedule& schedule) {
     Change enter;
     const char* ref = commit_one(model, enter);
     if (!log.entry(ref).verify()) model.fail("an entry that entered is damaged");
-    // The first head is closed by now, and the survivor's segment.
+    // The first head and the survivor's segment are closed by now.
     Change leave{.enter = {}, .leave = {log.segments().front()}};
     Pin pin(*leave.leave.front());
     const uint64_t id = leave.leave.front()->id();
@@ -143,7 +144,8 @@ std::string segments_enter_and_leave(Schedule& schedule) {
   return model.check(schedule, 3);
 }
 
-/// Two commit at the same time: one head may carry both, or each has its own; neither is lost.
+/// Two threads commit at the same time: one head may carry both changes, or each has its own;
+/// neither is lost.
 std::string two_changes_at_once(Schedule& schedule) {
   Model model(schedule, 8);
   model.appender(schedule, {10, 10});

@@ -1,5 +1,4 @@
-// A replicator whose one replica is checked at every step, run by an actor of its own beside those
-// that append.
+// A replicator with one replica that is checked at every step. It is run by a separate actor.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ class CheckingReplicator final : public Replicator {
   }
   void segment_closed(Segment&) override {}
   void sync_wanted(LogPosition) override {}
-  /// What it held is forgotten once the log and this one both do not use it.
+  /// Forgets a segment once neither the log nor this replicator uses it.
   void segment_removed(Segment& segment) override {
     SpinGuard guard(lock_);
     std::erase(opened_, &segment);
@@ -34,9 +33,9 @@ class CheckingReplicator final : public Replicator {
     before.mark_released();
   }
 
-  /// Takes all published bytes and reports them durable; they must be whole groups. The
-  /// log hears of progress only when there is some, as from the real one: it must not count on
-  /// being called again.
+  /// Takes all published bytes and reports them durable; they must be whole groups. It reports
+  /// progress only if there is some, like the real one, because the log must not rely on further
+  /// calls.
   void step(Log& log) {
     std::vector<Segment*> segments;
     {
@@ -47,7 +46,7 @@ class CheckingReplicator final : public Replicator {
     bool changed = false;
     for (Segment* segment : segments) {
       if (segment->closed_durable()) continue;
-      // In this order: once closed is seen, published() is the final length.
+      // Read in this order: once closed is seen, published() is the final length.
       const bool closed = segment->closed();
       take(*segment);
       if (!segment->opened_durable()) {
@@ -93,7 +92,7 @@ class CheckingReplicator final : public Replicator {
   }
   SpinLock lock_;
   std::vector<Segment*> opened_ RC_GUARDED_BY(lock_);
-  std::map<uint64_t, uint32_t> held_;  // of its actor; read by others between their steps
+  std::map<uint64_t, uint32_t> held_;  // written by its actor; read by others between their steps
   std::string wrong_;
 };
 

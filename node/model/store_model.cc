@@ -1,5 +1,5 @@
 // Interleavings of the object store: writes, deletes and reads of two keys while the log becomes
-// durable behind them and deletes are swept; and a tablet that is dropped meanwhile.
+// durable and deletes are swept, and while a tablet is dropped.
 #include <gtest/gtest.h>
 
 #include "log/log_test_support.h"
@@ -70,7 +70,7 @@ struct Model {
       return result.depends_on;
     });
   }
-  /// An operation's reply leaves when the log is durable as far as it depends on.
+  /// An operation's reply leaves when the log is durable up to its dependency.
   template <typename Op>
   void noted(const std::string& key, Op&& op) {
     histories[key].note([&](Event& event) {
@@ -124,7 +124,7 @@ std::string writes_deletes_and_reads(Schedule& schedule) {
   return model.check(schedule);
 }
 
-/// Nothing is answered from a tablet that is purged, and nothing of it is left behind.
+/// No read is answered from a tablet that is being purged, and no object of it remains.
 std::string a_tablet_is_dropped(Schedule& schedule) {
   Model model(schedule);
   const auto take_turns = [&](const std::string& key) {
@@ -143,7 +143,7 @@ std::string a_tablet_is_dropped(Schedule& schedule) {
   model.worker(schedule, [&] { take_turns("b"); });
   model.worker(schedule, [&] {
     if (!model.store.drop_table(1).ok()) model.fail("there is nothing to drop");
-    model.store.may_purge(model.store.drops());  // writers look at the state under the stripe lock
+    model.store.may_purge(model.store.drops());  // writers check the state under the stripe lock
     while (model.store.purge_step()) model::yield();
   });
   std::string wrong = model.check(schedule);

@@ -13,9 +13,9 @@ namespace ramcloud::sim {
 namespace {
 constexpr uint16_t kCoordinatorPort = 11100;
 constexpr uint16_t kServerPort = 11200;
-/// A reactor without work sleeps in reality, and nobody waits for it; here it turns now and then.
+/// In reality a reactor without work sleeps until it is woken; here it runs a turn now and then.
 constexpr Duration kIdleTurns = 10ms;
-/// Steps between two looks at the whole cluster.
+/// Steps between two checks of the whole cluster.
 constexpr uint64_t kFewestSteps = 500;
 constexpr uint64_t kMoreSteps = 1500;
 
@@ -24,8 +24,8 @@ HostPort coordinator_address(size_t i) {
 }
 }  // namespace
 
-/// One reactor of a server besides the first. It has no connections of its own: requests come from
-/// the first one's, and replies go back there.
+/// A further reactor of a server. It has no connections of its own: requests come from the first
+/// reactor's connections, and replies go back there.
 class Cluster::More final : public Transport {
  public:
   More(SimNetwork& network, SimNode& of, SimNode& first, Transport& to, MetricsRegistry& m)
@@ -64,7 +64,8 @@ class Cluster::More final : public Transport {
   Timer timer_;
 };
 
-/// Stands before a server: data of a connection goes to one of the reactors, the rest to the first.
+/// Distributes a server's requests: data operations of a connection go to one of the reactors,
+/// other requests to the first.
 class Cluster::Spread final : public RequestHandler {
  public:
   explicit Spread(ServerRole& server) : server_(server) {}
@@ -106,7 +107,7 @@ Cluster::Cluster(const ClusterOptions& options)
                          node == nullptr ? "-" : node->name());
     });
   }
-  // By the seed, so that what one run looks at is not what all look at.
+  // Chosen by the seed, so that runs differ in what they check.
   Random random(options.seed ^ 0x10c5);
   if (options_.steps_between_looks == 0) {
     options_.steps_between_looks = static_cast<uint32_t>(kFewestSteps + random.below(kMoreSteps));
@@ -212,7 +213,7 @@ std::vector<server::ReactorResources> Cluster::make_more(ServerRole& server) {
   return reactors;
 }
 
-/// Of all reactors besides the first.
+/// The sum of a counter over all reactors except the first.
 uint64_t Cluster::sum_of_others(const char* counter) const {
   uint64_t sum = 0;
   for (const auto& server : servers_) {
@@ -433,7 +434,7 @@ std::optional<Cluster::Role> Cluster::role_of(const SimNode* node) const {
 void Cluster::set_failpoint_probe(FailpointProbe probe) {
   has_failpoint_probe_ = true;
   set_failpoint_handler([this, probe = std::move(probe)](size_t number) {
-    // Between turns a role is being destroyed, or the test itself looks.
+    // Between turns this is called while a role is destroyed, or by the test itself.
     const SimNode* node = scheduler_.turning();
     if (node == nullptr || node->doomed()) return;
     if (const auto role = role_of(node)) probe(number, *role);
@@ -456,8 +457,8 @@ uint64_t Cluster::life_of(const SimNode& node) {
 }
 
 void Cluster::after_step(SimNode* turned) {
-  if (!broken_.empty()) return;  // the first says most
-  // Actions of a dying node have no effect, so its own view may be wrong.
+  if (!broken_.empty()) return;  // only the first one is reported
+  // Actions of a dying node have no effect, so its own state may be wrong.
   if (turned != nullptr && turned->doomed()) return;
   if (turned != nullptr && turned->index() < coordinators_.size()) check_leader();
   for (const auto& server : servers_) {
@@ -479,12 +480,12 @@ void Cluster::after_turn(ServerRole& server) {
   found(invariants_.after_rise(numbers, backing_of(*server.role, before)));
 }
 
-/// The leader's state is judged whenever something in it has changed that is judged.
+/// Checks the leader's state whenever a checked part of it has changed.
 void Cluster::check_leader() {
   Coordinator* leading = coordinator();
   if (leading == nullptr) return;
   const ClusterState& state = leading->state();
-  if (state.restate) return;  // it knows that it does not know
+  if (state.restate) return;  // after an import the leader's state is not complete yet
   HashMixer fingerprint;
   fingerprint.add(state.term);
   fingerprint.add(state.list_version);

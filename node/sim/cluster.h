@@ -1,5 +1,5 @@
-// A whole cluster in one thread from one seed: coordinator, servers and clients are the very code
-// that the daemons run; only clock, network, disks and metadata store are simulated
+// A whole cluster in one thread from one seed: coordinator, servers and clients run the same code
+// as the daemons; only clock, network, disks and metadata store are simulated
 // (docs/design/simulation.md).
 #pragma once
 
@@ -27,20 +27,23 @@ struct ClusterOptions {
   uint32_t servers = 4;
   uint32_t replicas = 2;
   bool synced = false;        // durability
-  Duration backup_silence{};  // 0: masters give up no backup for its silence
-  uint32_t reactors = 1;      // of each server; every one is a node of its own
+  Duration backup_silence{};  // 0: silence never makes a master give up a backup
+  uint32_t reactors = 1;      // of each server; every reactor is a simulated node
   uint32_t clients = 1;
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};
   server::CleaningLevels cleaning = server::CleaningLevels::kOne;  // in turns of the first reactor
-  size_t operations_at_once = kOperationsAtOnce;  // of a transaction that writes a table
+  size_t operations_at_once = kOperationsAtOnce;  // operations in one transaction that writes a
+                                                  // table
   uint64_t log_bytes = 48u << 20;
-  uint32_t volume = 2;  // of each server, by the bytes that R replicas of its log take
+  uint32_t volume = 2;  // volume of each server, as a multiple of the bytes of R replicas of its
+                        // log
   Duration client_timeout = 30s;
-  /// A server that was given up starts again as a new one, as ramcloudd does. Else it is a failure.
+  /// A server that was given up starts again as a new one, as ramcloudd does. If false, that is a
+  /// failure.
   bool condemned_start_again = false;
-  /// Steps between two looks at the whole cluster, and how many of them read everything that the
-  /// servers have: one in so many. 0: by the seed.
+  /// Steps between two checks of the whole cluster, and which share of the checks (one in so many)
+  /// reads all data. 0: chosen by the seed.
   uint32_t steps_between_looks = 0;
   uint32_t looks_between_deep_ones = 0;
 };
@@ -59,37 +62,36 @@ class Cluster {
   SimNode& client_node(size_t i) { return *clients_.at(i).node; }
   size_t servers() const { return servers_.size(); }
   server::ServerNode& server(size_t i) { return *servers_.at(i)->role; }
-  /// Messages to backups that servers' reactors besides the first sent.
+  /// Messages to backups sent by reactors other than the first.
   uint64_t messages_of_other_reactors() const;
-  /// Writes to replicas that servers' reactors besides the first served.
+  /// Writes to replicas served by reactors other than the first.
   uint64_t replica_writes_of_other_reactors() const;
   SimDisk& disk(size_t i) { return servers_.at(i)->node->disk(); }
   size_t coordinators() const { return coordinators_.size(); }
   /// Null while it is dead.
   CoordinatorNode* coordinator_node(size_t i) { return coordinators_.at(i)->role.get(); }
-  /// The one that leads, by its own reckoning; null if none does. Its place in `index`.
+  /// The coordinator that considers itself the leader; null if none does. `index` gets its index.
   Coordinator* coordinator(size_t* index = nullptr);
   SimMetadata& metadata(size_t i) { return *coordinators_.at(i)->metadata; }
   const SimMetadataState& metadata_state() const { return metadata_; }
-  /// Nothing passes between these two servers, whatever reactor it is from, until the network
-  /// heals.
+  /// Cuts the network between all reactors of these two servers until it heals.
   void cut_off(size_t i, size_t j);
-  /// Nothing that `from` sends reaches `to`.
+  /// Drops all messages from `from` to `to`.
   void cut_off_one_way(size_t from, size_t to);
-  /// What these two servers send each other takes so much longer; 0 ends it.
+  /// Adds this latency between two servers; 0 ends it.
   void slow_link(size_t i, size_t j, Duration more);
   /// The node of every reactor of a server, the first one's first.
   std::vector<SimNode*> nodes_of_server(size_t i);
   SimNode& server_sim_node(size_t i) { return *servers_.at(i)->node; }
   SimNode& coordinator_sim_node(size_t i) { return *coordinators_.at(i)->node; }
-  /// Called at every transaction of every coordinator: the place, and the coordinator.
+  /// Called at every transaction of every coordinator, with the point and the coordinator.
   using MetadataProbe =
       std::function<void(size_t index, SimMetadata::Point, const MetadataTransaction&)>;
   void set_metadata_probe(MetadataProbe probe);
 
   /// Runs until all servers are enlisted; false if that takes longer than `limit` of virtual time.
   bool wait_ready(Duration limit = 30s);
-  /// Runs a client's task to its end. The test fails (abort) if it does not end within `limit`.
+  /// Runs a client's task until it is done. Aborts the test if it takes longer than `limit`.
   template <typename T>
   T run(size_t client_index, Task<T> task, Duration limit = 120s);
   /// Starts a task on a client's node; it ends with the cluster at the latest.
@@ -99,45 +101,44 @@ class Cluster {
   /// A coordinator's process dies; the metadata stays.
   void kill_coordinator(size_t i = 0);
   void restart_coordinator(size_t i = 0);
-  /// What `ramcloudd metadata import` makes of these records stands in an empty store, while no
-  /// coordinator runs.
+  /// Replaces the store's content by an import of these records, like `ramcloudd metadata import`.
+  /// Precondition: no coordinator runs.
   void import_metadata(MetadataStore::Records exported);
   /// A server's process dies, its disk keeps all writes; it starts again as a new server.
   void kill_server(size_t i);
   void restart_server(size_t i);
-  /// As SIGTERM: it announces its stop, and ends. False: it was not told of its end in time.
+  /// Like SIGTERM: the server announces its stop, and ends. False: it did not finish in time.
   bool stop_server(size_t i);
   /// All of them at once.
   void stop_all_servers();
   bool server_runs(size_t i) const { return servers_.at(i)->role != nullptr; }
-  /// Its machine loses the power, and what was not synced in part; restart_server() brings it back.
+  /// Its machine loses power, and a part of the unsynced bytes; restart_server() starts it again.
   void reboot_server(size_t i);
-  /// As SIGSTOP, and SIGCONT so long after.
+  /// Like SIGSTOP, and SIGCONT after `length`.
   void pause_server(size_t i, Duration length);
   /// Ends a pause of a server.
   void resume_server(size_t i);
   void pause_coordinator(size_t i, Duration length);
 
-  /// Whose turn it is.
+  /// A process of the cluster.
   struct Role {
     bool coordinator = false;  // or a server
     size_t index = 0;
   };
-  /// Called when a coordinator or server passes a failpoint (its place in kFailpoints). It may
-  /// pause or kill that process. Until the cluster is destroyed; no two clusters have one at a
-  /// time.
+  /// Called when a coordinator or server passes a failpoint (its index in kFailpoints). It may
+  /// pause or kill that process. Active until the cluster is destroyed; only one cluster at a time
+  /// may have a probe.
   using FailpointProbe = std::function<void(size_t number, const Role& role)>;
   void set_failpoint_probe(FailpointProbe probe);
-  /// For a probe: this role gets no further than where it is, and is killed before anybody's next
-  /// turn.
+  /// For a probe: stops this role at the failpoint; it is killed before the next turn of any node.
   void die_here(const Role& role);
 
   /// The first invariant that was found broken after a step, with seed, step and time; empty when
-  /// all is well. A test that does not ask at its end is stopped by fatal().
+  /// all is well. fatal() ends a test that does not call this at its end.
   const std::string& broken();
-  /// Looks at everything once more, now; then as broken(). Between steps only.
+  /// Checks everything once more now; then as broken(). Between steps only.
   const std::string& check_invariants();
-  /// Why a role asked to be ended, one text a line.
+  /// Why roles called on_fatal, one text on each line.
   const std::string& failures() const { return failures_; }
 
  private:
@@ -155,9 +156,9 @@ class Cluster {
     SimNode* node = nullptr;
     std::unique_ptr<SimTransport> transport;
     std::unique_ptr<MetricsRegistry> metrics;
-    std::vector<SimNode*> more_nodes;         // of the reactors besides the first
-    std::vector<std::unique_ptr<More>> more;  // what is on them
-    std::unique_ptr<Spread> spread;           // gives requests to them
+    std::vector<SimNode*> more_nodes;         // of the reactors other than the first
+    std::vector<std::unique_ptr<More>> more;  // their transports
+    std::unique_ptr<Spread> spread;           // distributes requests to them
     std::unique_ptr<server::ServerNode> role;
     log::LogPosition durable;  // at the last step
     ServerRole();
@@ -177,7 +178,7 @@ class Cluster {
   std::optional<Role> role_of(const SimNode* node) const;
   void end_server(ServerRole& server);
   void server_failed(ServerRole& server, const Status& why);
-  // Looking on; none of it changes anything.
+  // Observers; they change nothing.
   static uint64_t life_of(const SimNode& node);
   void after_step(SimNode* turned);
   void after_turn(ServerRole& server);
@@ -198,7 +199,7 @@ class Cluster {
   Invariants invariants_;
   Compared compared_;
   uint64_t looks_ = 0;
-  uint64_t leader_fingerprint_ = 0;  // of its state, when that was judged last
+  uint64_t leader_fingerprint_ = 0;  // fingerprint of its state at the last check
   std::string broken_;
   bool told_ = false;
 };

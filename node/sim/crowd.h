@@ -1,5 +1,5 @@
-// Clients of a simulated cluster: some have keys of their own and know what they must read
-// (workload.h), some share keys and leave a history (history.h).
+// Clients of a simulated cluster: some have private keys and know the expected results
+// (workload.h), others share keys and record a history (history.h).
 #pragma once
 
 #include <memory>
@@ -21,14 +21,14 @@ class Crowd {
   Crowd(Cluster& cluster, Random& random, Outcome& outcome)
       : cluster_(cluster), random_(random), outcome_(outcome) {}
 
-  /// Makes their tables; false: `outcome.wrong` says why not.
+  /// Creates their tables; false: `outcome.wrong` has the error.
   bool make_tables(uint32_t span);
   const wire::TableInfo& own_keys() const { return own_; }
   const wire::TableInfo& shared_keys() const { return shared_; }
   void begin(uint32_t most_value_bytes);
-  /// Reads everything once more and compares it with what may be there.
+  /// Reads everything once more and compares it with the possible values.
   void judge();
-  /// Notes the history in the outcome; once, at the end.
+  /// Adds the history to the outcome; call it once, at the end.
   void leave_history();
 
  private:
@@ -41,7 +41,7 @@ class Crowd {
   History history_;
 };
 
-/// By the metadata of the coordinator that leads: every tablet is on a server that is UP.
+/// True if every tablet is on a server that is UP, by the leader's metadata.
 bool everything_is_served(Cluster& cluster);
 
 }  // namespace ramcloud::sim

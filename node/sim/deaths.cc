@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kWithinMs = 8'000;
 constexpr uint64_t kMostAwayMs = 6'000;
-constexpr Duration kStayAway = 45s;  // those without which a cold start must do
+constexpr Duration kStayAway = 45s;  // servers that are missing at a cold start
 constexpr Duration kRecoveryBeginsWithin = 30s;
 constexpr Duration kLookForRecovery = 500us;
 
@@ -43,7 +43,7 @@ Deaths::Deaths(Cluster& cluster, const ClusterOptions& options, Random& random,
     : cluster_(cluster), options_(options) {
   const auto count = static_cast<uint32_t>(1 + random.below(5));
   const bool together = random.chance(0.3);
-  // Acknowledged data is in R page caches: R hosts must not lose theirs.
+  // Acknowledged data is in R page caches, so at most R - 1 hosts may lose theirs.
   page_caches_left_ = std::max(options.replicas, 1u) - 1;
   std::optional<Duration> first;
   for (uint32_t i = 0; i < count; ++i) {
@@ -67,7 +67,7 @@ Deaths::Death Deaths::draw(Random& random) {
   return death;
 }
 
-/// Replaces a fault that would take the last of R replicas by a milder one.
+/// Replaces a fault that would lose the last of R replicas by a milder one.
 void Deaths::bound(Death& death) {
   const bool takes_cache = death.kind == Kind::kReboot && !options_.synced;
   if (!takes_cache && death.kind != Kind::kDamage) return;
@@ -150,7 +150,7 @@ void Deaths::strike(const Death& death) {
 
 void Deaths::take_down(const Death& death, bool reboot, uint32_t damaged_sectors) {
   if (!down(death.server, reboot)) return;
-  // Not replicas of a live master, which compares them: only replicas of an earlier server.
+  // Damages only replicas of an earlier server, because a live master compares its replicas.
   if (damaged_sectors > 0) cluster_.disk(death.server).damage(damaged_sectors, kSuperblockBytes);
   undo(death.away, [this, server = death.server] { back(server); });
 }
@@ -168,7 +168,8 @@ void Deaths::cut_off(const Death& death) {
   undo(death.away, [this] { cluster_.network().heal_all(); });
 }
 
-/// From or to one other server, from or to all coordinators, or what it sends to anybody.
+/// Cuts one direction: from or to one other server, from or to all coordinators, or everything that
+/// the server sends.
 void Deaths::cut_one_way(const Death& death) {
   const size_t other =
       (death.server + 1 + death.dice / 8 % (options_.servers - 1)) % options_.servers;
@@ -202,7 +203,7 @@ void Deaths::kill_leader(Duration away) {
   undo(away, [this, leader] { cluster_.restart_coordinator(leader); });
 }
 
-/// R - 1 of them may come back much later than the others.
+/// R - 1 servers may return much later than the others.
 void Deaths::cold_start(const Death& death) {
   const bool reboot = options_.synced && death.dice % 2 == 0;
   const size_t late = death.dice / 2 % std::max(options_.replicas, 1u);
@@ -219,7 +220,7 @@ void Deaths::wait_for_a_recovery(const Death& death, Time until) {
   undo(kLookForRecovery, [this, &death, until] { wait_for_a_recovery(death, until); });
 }
 
-/// False: no recovery has come so far.
+/// False: there is no recovery in that state.
 bool Deaths::strike_recovery(const Death& death) {
   using Phase = RecoveryProgress::Phase;
   Coordinator* leading = cluster_.coordinator();
@@ -240,7 +241,7 @@ bool Deaths::strike_recovery(const Death& death) {
   return true;
 }
 
-/// A server that recovers something, or one that does not: a source.
+/// A recovery master, or (`is_one` false) another server: a source.
 std::optional<size_t> Deaths::recovery_master(bool is_one) {
   for (size_t i = 0; i < cluster_.servers(); ++i) {
     if (!cluster_.server_runs(i)) continue;

@@ -1,6 +1,6 @@
-// Faults of servers with data in a simulated cluster, and of the coordinator that leads,
-// drawn from a seed before it begins. FaultPlan spares servers with tablets; here they are given
-// up, and their tablets recovered.
+// Faults of servers with data in a simulated cluster, and of the coordinator that leads, drawn from
+// a seed before it begins. FaultPlan never makes servers with tablets be given up; here they are,
+// and their tablets are recovered.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace ramcloud::sim {
 
 class Deaths {
  public:
-  /// Never as many as would make it right to lose something. `only`: the numbers of those that are
-  /// to happen, if not all.
+  /// Never so many that data loss would be correct. `only`: the numbers of the faults to inject, if
+  /// not all.
   Deaths(Cluster& cluster, const ClusterOptions& options, Random& random,
          const std::optional<std::vector<uint32_t>>& only);
-  /// From now on; everything is over, and every server back, when over() holds.
+  /// Starts the faults. When over() is true, all faults have ended and every server is back.
   void begin();
   bool over() const { return going_on_ == 0; }
-  /// Those that changed something.
+  /// The number of faults that had an effect.
   uint64_t strikes() const { return strikes_; }
   /// For people, by number.
   const std::map<uint32_t, std::string>& texts() const { return texts_; }
@@ -46,13 +46,13 @@ class Deaths {
   };
   struct Death {
     Kind kind = Kind::kKill;
-    Duration at{};    // from the begin
+    Duration at{};    // since begin()
     Duration away{};  // until it is undone
     size_t server = 0;
-    uint64_t dice = 0;  // whatever else it needs
+    uint64_t dice = 0;  // random bits for other choices
     std::string text() const;
   };
-  /// A pause within a turn: at which pass of which failpoint from now on.
+  /// A pause within a turn: at the given future pass of a failpoint.
   struct Trap {
     size_t number = 0;
     uint64_t passes_left = 0;
@@ -80,7 +80,8 @@ class Deaths {
   std::map<uint32_t, std::string> texts_;
   std::set<size_t> down_;
   std::vector<Trap> traps_;
-  uint32_t page_caches_left_ = 0;  // that may be lost without losing acknowledged data
+  uint32_t page_caches_left_ = 0;  // page caches that may still be lost without losing acknowledged
+                                   // data
   bool damaged_ = false;
   uint64_t strikes_ = 0;
   uint32_t going_on_ = 0;

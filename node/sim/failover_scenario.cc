@@ -1,5 +1,5 @@
-// The leading coordinator dies at every place where it matters, with R = 2 and clients at work; the
-// others go on.
+// The leading coordinator dies at every critical place, with R = 2 and active clients; the other
+// coordinators continue.
 #include "sim/failover_scenario.h"
 
 #include <algorithm>
@@ -45,11 +45,11 @@ std::optional<Step> step_of(const MetadataTransaction& transaction) {
                                                     : std::nullopt;
     }
   }
-  if (chunks && !step) step = Step::kPlace;  // of a layout that does not hold yet
+  if (chunks && !step) step = Step::kPlace;  // of a layout that is not current yet
   for (const auto& key : transaction.deletes) {
     if (key.starts_with(kTablePrefix) && !is_tablet_chunk_key(key)) step = Step::kEndDrop;
   }
-  // With the term comes from where the revisions of the admin API are counted.
+  // The term is written together with the first revision of the admin API.
   const bool only_term = std::ranges::all_of(transaction.puts, [](const auto& put) {
     return put.first == kTermKey || put.first == kRevisionsKey;
   });
@@ -65,7 +65,7 @@ struct Place {
   SimMetadata::Point point = SimMetadata::Point::kBefore;
   Opcode opcode = Opcode::kInvalid;
   wire::Kind kind = wire::Kind::kRequest;
-  bool cut_off = false;   // the store is out of the leader's reach for a while: it lives on
+  bool cut_off = false;   // the leader is cut off from the store for a while, but stays alive
   bool in_steps = false;  // tables take as many transactions as possible
 };
 
@@ -113,7 +113,7 @@ const Place kPlaces[] = {
 };
 static_assert(std::size(kPlaces) >= 20);
 
-/// Creates and drops tables, and remembers which there must be.
+/// Creates and drops tables, and remembers which must exist.
 class TableUser {
  public:
   explicit TableUser(ClientCore& client) : client_(client) {}
@@ -157,7 +157,7 @@ class TableUser {
   bool done_ = false;
 };
 
-/// Makes the leader fail at a place, once or twice, and come back later.
+/// Makes the leader fail at a place, once or twice, and return later.
 class Saboteur {
  public:
   Saboteur(Cluster& cluster, const Place& place, Random& random)
@@ -239,7 +239,7 @@ Outcome run(const Place& place, const ScenarioConfig& config) {
   if (!cluster.wait_ready(60s)) return fail_with("servers did not enlist\n");
   auto table = cluster.run(0, cluster.client(0).create_table("data", 1));
   if (!table) return fail_with("create table: " + table.error().to_string());
-  // The one that dies has no data; as one of the first that came it holds replicas of open
+  // The server that dies has no data; as one of the first to enlist it holds replicas of open
   // segments.
   size_t spare = 0;
   while (cluster.server(spare).server_id() != 2) ++spare;
@@ -255,8 +255,7 @@ Outcome run(const Place& place, const ScenarioConfig& config) {
   }
   TableUser user(cluster.client(0));
   cluster.spawn(0, user.work(6));
-  // The spare server dies and comes back; where it takes a death to get to the place, so does
-  // the first leader.
+  // The spare server dies and returns; if the place needs a failover, so does the first leader.
   SimScheduler& scheduler = cluster.scheduler();
   if (place.step == Step::kRaiseTerm) {
     size_t first = 0;

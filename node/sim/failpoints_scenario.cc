@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration kPause = 300ms;  // less than it takes to give a server up
 
-/// Strikes the first processes that pass the failpoint and that may be struck.
+/// Kills or pauses the first processes that pass the failpoint and are allowed.
 class Striker {
  public:
   Striker(Cluster& cluster, size_t number, uint32_t times, Random& random)
@@ -73,7 +73,7 @@ class Striker {
   bool busy_ = false;
 };
 
-/// Writes what is large enough that heads roll.
+/// Writes enough data to cause head switches.
 Task<void> write_much(ClientCore& client, uint64_t table, uint32_t times) {
   for (uint32_t i = 0; i < times; ++i) {
     (void)co_await client.write(table, fmt::format("large-{}", i % 4), std::string(400'000, 'x'));
@@ -114,7 +114,7 @@ ClusterOptions options_of(const ScenarioConfig& config) {
   return options;
 }
 
-/// Only a recovery passes it.
+/// True if only recoveries pass the failpoint.
 bool is_of_recovery(size_t number) {
   const std::string_view name = kFailpoints[number].name;
   return name.find(".recovery.") != name.npos || name == "log.side_segment.opened";
@@ -215,8 +215,8 @@ Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
   if (!table) return fail_with("create table: " + table.error().to_string() + "\n");
   size_t data_server = 0;
   while (cluster.server(data_server).server_id() != table->tablets[0].server_id) ++data_server;
-  // One of those that replicate its head dies by itself, and the device of the other fails, so that
-  // replicas are lost, copied and given up.
+  // One backup of its head dies, and the device of the other fails, so that replicas are lost,
+  // copied and given up.
   const auto first = cluster.run(0, cluster.client(0).write(table->table_id, "first", "durable"));
   if (!first) return fail_with("write: " + first.error().to_string() + "\n");
   const std::vector<size_t> holders = holders_of(cluster, table->tablets[0].server_id);
@@ -225,7 +225,7 @@ Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
 
   const bool any = !config.faults || !config.faults->empty();
   Striker striker(cluster, number, any ? 3 : 0, random);
-  // It goes on: the places are those of its replicas.
+  // The data server stays alive: the failpoints are those of its replicas.
   striker.begin(data_server);
   History history;
   std::vector<std::unique_ptr<HistoryWorker>> workers;

@@ -23,9 +23,10 @@ constexpr const char* kKindNames[] = {"cut one way",
 
 constexpr uint64_t kMostFaults = 12;
 constexpr uint64_t kWithinMs = 3'000;
-constexpr uint64_t kOwnerMs = 250;  // a server with tablets is not given up for so long a silence
+constexpr uint64_t kOwnerMs = 250;  // a silence this short does not make a server with tablets be
+                                    // given up
 constexpr uint64_t kSpareMs = 4'000;
-constexpr int32_t kMostRateError = 200;  // millionths, as of a bad crystal
+constexpr int32_t kMostRateError = 200;  // in millionths, like a bad oscillator
 
 Duration ms(uint64_t count) {
   return std::chrono::milliseconds(count);
@@ -169,7 +170,7 @@ void FaultPlan::strike(const Planned& fault) {
   }
 }
 
-/// Spares lose the others one after the other, and get them back in another order.
+/// Cuts spare servers off from the others one after the other, and heals them in another order.
 void FaultPlan::swizzle(const Planned& fault) {
   Random random(fault.dice);
   SimScheduler& scheduler = cluster_.scheduler();

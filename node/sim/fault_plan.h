@@ -1,6 +1,6 @@
-// The faults of a simulated cluster, drawn from a seed before it begins, so that a failure can
-// be tried again with fewer faults. Servers with tablets are never given up here: the scenario
-// `recovery` does that. So they are paused and cut off only for less than it takes to give one up.
+// The faults of a simulated cluster, drawn from a seed before it begins, so that a failure can be
+// replayed with fewer faults. Servers with tablets are never given up here (the scenario `recovery`
+// does that), so their pauses and cuts are shorter than that takes.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace ramcloud::sim {
 class FaultPlan {
  public:
   /// `owners` and `spares`: servers with and without tablets, at least two of each together and one
-  /// spare. `only`: the numbers of those that are to happen, if not all.
+  /// spare. `only`: the numbers of the faults to inject, if not all.
   FaultPlan(Cluster& cluster, std::vector<size_t> owners, std::vector<size_t> spares, uint64_t seed,
             const std::optional<std::vector<uint32_t>>& only);
-  /// From now on; everything is over when over() holds.
+  /// Starts the faults. When over() is true, all have ended.
   void begin();
   bool over() const { return begun_ == faults_.size() && going_on_ == 0; }
   /// For people, by number.
@@ -47,10 +47,10 @@ class FaultPlan {
   struct Planned {
     uint32_t number = 0;
     Kind kind = Kind::kPause;
-    Duration at{};        // from the begin
+    Duration at{};        // since begin()
     Duration length{};    // until it is undone
     size_t a = 0, b = 0;  // servers
-    uint64_t dice = 0;    // whatever else it needs
+    uint64_t dice = 0;    // random bits for other choices
     std::string text() const;
   };
   Planned draw(uint32_t number);
@@ -68,10 +68,11 @@ class FaultPlan {
   Random random_;
   std::vector<Planned> faults_;
   std::set<size_t> down_;
-  std::optional<size_t> failing_disk_;  // only one: its backup takes no replicas afterwards
+  std::optional<size_t> failing_disk_;  // at most one, because its backup takes no replicas
+                                        // afterwards
   size_t begun_ = 0;
   size_t going_on_ = 0;
-  /// Pauses within a turn: at which pass of which failpoint from now on, how long.
+  /// Pauses within a turn: at the given future pass of a failpoint, for a given time.
   struct Trap {
     size_t number = 0;
     uint64_t passes_left = 0;

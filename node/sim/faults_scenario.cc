@@ -1,5 +1,4 @@
-// A plan of faults of every kind, beside clients with keys of their own and clients that share
-// keys.
+// A plan of faults of every kind, with clients that have private keys and clients that share keys.
 #include <algorithm>
 
 #include "sim/cluster.h"

@@ -4,7 +4,7 @@
 
 namespace ramcloud::sim {
 namespace {
-constexpr uint64_t kKeys = 6;  // few, so that clients meet
+constexpr uint64_t kKeys = 6;  // few, so that clients use the same keys
 constexpr uint64_t kMostPauseUs = 40'000;
 }  // namespace
 
@@ -43,7 +43,7 @@ Task<void> HistoryWorker::operation() {
     if (!result && !(result.error() == StatusCode::kNotFound)) status = result.error();
   } else if (dice < 90) {
     o.kind = "write";
-    o.value = fmt::format("{}-{}", number_, ++serial_);  // each value once
+    o.value = fmt::format("{}-{}", number_, ++serial_);  // each value is unique
     auto result = co_await client_.write(table_id_, o.key, o.value);
     if (!result) status = result.error();
   } else {
@@ -55,7 +55,7 @@ Task<void> HistoryWorker::operation() {
   note(std::move(o), status, dice >= 50);
 }
 
-/// Operations that were not done are left out; those that may have been done have no end.
+/// Operations that were not executed are left out; those with unknown outcome have no end.
 void HistoryWorker::note(History::Operation o, const Status& status, bool changes) {
   const bool nothing_done = status == StatusCode::kUnavailable ||
                             status == StatusCode::kDeadlineExceeded ||

@@ -1,4 +1,4 @@
-// Clients that share keys, and a record of what each asked and was told, for a checker of
+// Clients that share keys, and a record of their operations and answers, for a checker of
 // linearizability: one JSON object a line (docs/design/simulation.md).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace ramcloud::sim {
 
-/// Of all clients of one cluster.
+/// The operations of all clients of one cluster.
 class History {
  public:
   struct Operation {
@@ -41,7 +41,7 @@ class HistoryWorker {
         history_(history) {}
   Task<void> work();
   bool done() const { return done_; }
-  /// Answers that may not be, one text a line.
+  /// Impossible answers, one text on each line.
   const std::string& wrong() const { return wrong_; }
 
  private:

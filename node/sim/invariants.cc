@@ -7,7 +7,7 @@
 namespace ramcloud::sim {
 namespace {
 
-/// Which replica is meant.
+/// Names a replica in texts.
 struct Name {
   uint64_t master_id, segment_id, backup_id;
 };
@@ -15,7 +15,7 @@ struct Name {
 }  // namespace
 }  // namespace ramcloud::sim
 
-// So that texts are made only of broken invariants.
+// Formatted lazily, so that texts are built only for broken invariants.
 template <>
 struct fmt::formatter<ramcloud::log::LogPosition> : fmt::formatter<std::string_view> {
   auto format(ramcloud::log::LogPosition position, fmt::format_context& context) const {
@@ -42,7 +42,7 @@ bool is_up(const ClusterView& view, uint64_t server_id) {
   return found != view.leader->servers.end() && found->second.up();
 }
 
-/// Of a segment's first bytes, how many are durable.
+/// The durable bytes at the start of a segment.
 uint32_t durable_bytes(const ClusterView::Segment& segment, log::LogPosition durable) {
   if (segment.id < durable.segment_id()) return segment.published;
   return segment.id == durable.segment_id() ? durable.offset() : 0;
@@ -109,7 +109,7 @@ std::string Invariants::check(const ClusterView& view) {
   note_given_up(view);
   for (const auto& server : view.servers) {
     check_log(server);
-    // Backups free recovered replicas of a master that was given up, and it may not know that yet.
+    // Backups free the replicas of a recovered master, which may not know yet that it was given up.
     if (!given_up_.contains(server.numbers.server_id)) check_replicas(server);
     check_epochs(view, server);
     check_listed(server);
@@ -135,7 +135,8 @@ void Invariants::check_owners(const ClusterView& view) {
     for (const TabletRecord& tablet : table.tablets) {
       const auto* server = view.find(tablet.server_id);
       if (server == nullptr || !is_up(view, tablet.server_id)) continue;
-      // One that was recovered may have its owner in the metadata, and not have been told to serve.
+      // A recovered tablet may have its owner in the metadata before that one has its order to
+      // serve.
       const bool served = std::ranges::any_of(server->tablets, [&](const auto& t) {
         return (t.served || tablet.attempt != 0) && t.table_id == id &&
                t.start_hash == tablet.start_hash && t.end_hash == tablet.end_hash;
@@ -146,7 +147,8 @@ void Invariants::check_owners(const ClusterView& view) {
   }
 }
 
-/// What one server serves was given to it, and nobody else serves it.
+/// Checks that each tablet that a server serves was given to it, and that no other server serves
+/// it.
 void Invariants::check_served(const ClusterView& view, const ClusterView::Server& server) {
   const uint64_t own = server.numbers.server_id;
   for (const auto& tablet : server.tablets) {

@@ -1,6 +1,6 @@
-// The invariants of a whole cluster, whatever happens to it: looked at from outside, and judged
-// from plain views of it (view.h), so that each rule has a test that breaks it. The cluster
-// simulation asks after every step (docs/design/simulation.md).
+// The invariants of a whole cluster under all faults. They are checked on plain snapshots (view.h),
+// so that each rule has a test that breaks it. The cluster simulation checks them after every step
+// (docs/design/simulation.md).
 #pragma once
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ namespace ramcloud::sim {
 
 class Invariants {
  public:
-  /// Each says what does not hold: one text a line, empty when all is well. They compare with what
-  /// was seen before, so one object belongs to one cluster.
+  /// Each function returns the broken invariants, one text on each line; empty if there are none.
+  /// They compare with earlier calls, so one object belongs to one cluster.
 
   /// After a turn of a server:
   /// - an id belongs to one process only, ever
@@ -25,12 +25,12 @@ class Invariants {
   ///   the server list never fall; the durable position is at most the end of the log
   /// - every frame is free, in quarantine, a replica's, or on its way to one
   std::string after_turn(const ServerNumbers& server);
-  /// When the durable position has risen: at least --min-replicas have everything up to there, and
-  /// of the replicas that the segment does not go on without, all.
+  /// When the durable position has risen: at least --min-replicas replicas, and all required ones,
+  /// have everything up to it.
   std::string after_rise(const ServerNumbers& server, const Backing& backing);
   /// When the leading coordinator's state has changed: ramcloud::Invariants.
   std::string after_change(const ClusterState& leader);
-  /// Older metadata were imported.
+  /// Tells that older metadata were imported.
   void imported() { coordinator_.imported(); }
 
   /// All servers together:
@@ -71,11 +71,12 @@ class Invariants {
   void check_listed(const ClusterView::Server& server);
   void check_accounting(const ClusterView::Server& server);
 
-  std::string broken_;  // by the current check
+  std::string broken_;  // found by the present check
   ramcloud::Invariants coordinator_;
   std::map<uint64_t, Seen> servers_;                                   // by id
   std::map<uint64_t, List> lists_;                                     // by life
-  std::set<uint64_t> given_up_;                                        // by some leader
+  std::set<uint64_t> given_up_;                                        // servers that some leader
+                                                                       // gave up
   std::map<std::pair<uint64_t, uint64_t>, wire::ServerState> listed_;  // by observer's life and id
 };
 

@@ -12,7 +12,7 @@ std::string Overwriter::name_of(size_t key) const {
   return fmt::format("overwritten {}", key);
 }
 
-/// Its length follows from its number: one in four is small.
+/// The length depends on the number of the write: one in four values is small.
 std::string Overwriter::value_of(size_t key, uint64_t write) const {
   Random random(options_.seed ^ write << 20 ^ key);
   const uint64_t length = random.below(random.chance(0.25) ? 500 : options_.most_value_bytes);

@@ -1,5 +1,5 @@
-// A client that overwrites and deletes values of many sizes until it has written so much that servers
-// must clean, and knows what each of its keys may hold.
+// A client that overwrites and deletes values of many sizes until servers must clean, and knows the
+// possible value of each of its keys.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ class Overwriter {
     uint64_t seed = 1;
     uint32_t keys = 40;
     uint32_t most_value_bytes = 600'000;
-    uint64_t bytes = 100u << 20;  // of values that are written, in all
+    uint64_t bytes = 100u << 20;  // total bytes of values to write
   };
   Overwriter(ClientCore& client, const Options& options)
       : client_(client), options_(options), random_(options.seed), keys_(options.keys) {}
 
-  /// Until so much was written, or something is wrong. The table is nobody else's.
+  /// Runs until so much was written, or something is wrong. No other client uses the table.
   Task<void> work(uint64_t table_id);
-  /// When nothing fails any more: reads every key once.
+  /// Call it when all faults have ended: reads every key once.
   Task<bool> check();
-  /// One text a line.
+  /// Errors, one text on each line.
   const std::string& wrong() const { return wrong_; }
 
  private:
-  /// By the number of the write; kAbsent: none.
+  /// A value is named by the number of its write; kAbsent: no object.
   static constexpr uint64_t kAbsent = 0;
   struct Key {
     std::vector<uint64_t> may_be{kAbsent};

@@ -1,4 +1,4 @@
-// Random operations from a seed, compared with a model, while little or much goes wrong.
+// Random operations from a seed, compared with a model, with few or many faults.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -10,7 +10,7 @@
 namespace ramcloud::sim {
 namespace {
 
-/// The network of a seed: from calm to bad.
+/// The network of a seed: from good to bad.
 SimNetworkOptions network_of(Random& random) {
   SimNetworkOptions network;
   network.most_delay = std::chrono::microseconds(20 + random.below(500));
@@ -19,7 +19,7 @@ SimNetworkOptions network_of(Random& random) {
   return network;
 }
 
-/// What happens meanwhile.
+/// The faults during a run.
 enum class Trouble : uint8_t { kNone, kCoordinatorRestarts, kBackupsComeAndGo };
 
 ClusterOptions options_of(uint64_t seed, Random& random, Trouble trouble) {
@@ -40,7 +40,7 @@ ClusterOptions options_of(uint64_t seed, Random& random, Trouble trouble) {
   return options;
 }
 
-/// Servers without tablets die and come back, or cannot be reached by those that replicate to them.
+/// Servers without tablets die and return, or are cut off from masters that replicate to them.
 class ComingAndGoing {
  public:
   ComingAndGoing(Cluster& cluster, const wire::TableInfo& table, uint64_t seed)

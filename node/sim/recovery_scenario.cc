@@ -1,6 +1,6 @@
-// Servers with data die, one after the other or together, and come back; what they had is served by
-// others meanwhile (docs/design/recovery.md), with memory to spare, or so little that all of them
-// clean (docs/design/log.md).
+// Servers with data die, one after the other or together, and return; meanwhile others serve their
+// data (docs/design/recovery.md). Memory is plentiful, or so short that all servers clean
+// (docs/design/log.md).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,13 +16,13 @@ namespace ramcloud::sim {
 namespace {
 
 constexpr Duration kPatience = 3600s;
-constexpr uint32_t kRounds = 12;  // of tables that are made
+constexpr uint32_t kRounds = 12;  // rounds of table creation
 
 enum class Memory : uint8_t { kPlenty, kShort };
 
-/// Five segments, of which cleaning keeps two for itself and for deletes.
+/// Five segments, two of which are reserved for cleaning and deletes.
 constexpr uint64_t kShortLogBytes = 40u << 20;
-/// Of values that one client writes; as much goes to every backup.
+/// Bytes of values that one client writes; as much goes to every backup.
 constexpr uint64_t kOverwrittenBytes = 160u << 20;
 
 ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory memory) {
@@ -47,7 +47,7 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory m
     options.replicas = 1 + static_cast<uint32_t>(random.below(2));
     options.log_bytes = kShortLogBytes;
     options.volume = 4;        // dead servers' logs and short segments take whole frames
-    options.network.loss = 0;  // large values would be sent again for minutes
+    options.network.loss = 0;  // otherwise large values would be sent again for minutes
   }
   return options;
 }
@@ -109,7 +109,7 @@ class Run {
     return table.has_value();
   }
 
-  /// For people.
+  /// A text for people.
   std::string who_waits() {
     Coordinator* leading = cluster_.coordinator();
     if (leading == nullptr) return "nobody leads\n";

@@ -1,6 +1,6 @@
-// One device does not keep what it was given, and says nothing; then the data set is rebuilt from
-// what all devices have. With the others sound nothing is missing; with damage everywhere the
-// rebuild may refuse, and never gives wrong data.
+// One device silently loses or damages data; then the data set is rebuilt from all devices. If the
+// other devices are good, nothing is missing. If all are damaged, the rebuild may refuse, but never
+// returns wrong data.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ enum class Rot : uint8_t {
 constexpr const char* kRotNames[] = {"lost writes", "misdirected writes", "failed syncs",
                                      "damage of one device", "damage of all devices"};
 
-/// By key, what the devices hold of a table; an error of rebuilding.
+/// A table's objects by key, rebuilt from the devices; or the error.
 Result<std::map<std::string, std::string>> rebuilt(Cluster& cluster, uint64_t table) {
   std::vector<std::string> bytes;
   for (size_t i = 0; i < cluster.servers(); ++i) {
@@ -33,7 +33,7 @@ Result<std::map<std::string, std::string>> rebuilt(Cluster& cluster, uint64_t ta
   }
   std::vector<VolumeImage> images;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    // The file has all of its frames; what is given ends with the last byte that is not zero.
+    // The file has all of its frames, but contents() ends at the last byte that is not zero.
     const uint64_t frames = (bytes[i].size() + kFrameStride - 1) / kFrameStride;
     bytes[i].resize(frames_file_bytes(static_cast<uint32_t>(frames)));
     images.push_back({fmt::format("server-{}", i + 1), bytes[i]});
@@ -81,7 +81,8 @@ Outcome run_rot(const ScenarioConfig& config) {
   options.servers = 4;
   options.replicas = 2 + static_cast<uint32_t>(random.below(2));
   options.synced = random.chance(0.5);
-  // A device that errs silently differs from what its master believes; that is the subject.
+  // No deep checks: a silently damaged device differs from its master's state, which is intended
+  // here.
   options.steps_between_looks = ~uint32_t{0};
   Cluster cluster(options);
   Outcome outcome;
@@ -124,7 +125,7 @@ Outcome run_rot(const ScenarioConfig& config) {
       cluster.disk(i).damage(static_cast<uint32_t>(1 + random.below(40)));
     }
   }
-  // With synced durability the power of all machines may go at the same time.
+  // With synced durability all machines may lose power at the same time.
   if (options.synced) {
     for (size_t i = 0; i < cluster.servers(); ++i) cluster.reboot_server(i);
   } else {

@@ -1,4 +1,4 @@
-// `ramcloud-sim`: runs scenarios for any seeds (docs/design/simulation.md#runner).
+// `ramcloud-sim`: runs scenarios with given seeds (docs/design/simulation.md#runner).
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -88,7 +88,7 @@ std::string replay_line(const Scenario& scenario, const ScenarioConfig& config) 
   return line;
 }
 
-/// What runs now, for the case that it ends the process.
+/// The present seed, printed if it ends the process.
 char present[512];
 
 void note_present(const Scenario& scenario, const ScenarioConfig& config) {
@@ -103,7 +103,7 @@ void tell_present(int signal) {
   std::raise(signal);
 }
 
-/// Sums over all seeds, for the end.
+/// Sums over all seeds, printed at the end.
 struct Summary {
   uint64_t seeds = 0, failed = 0, events = 0, operations = 0;
   Duration virtual_time{};
@@ -124,7 +124,7 @@ void print_counts(const char* title, const std::map<std::string, uint64_t>& coun
   for (const auto& [name, count] : counts) fmt::print("{:12}  {}\n", count, name);
 }
 
-/// Of this process: what real time would be on a machine with nothing else to do.
+/// The CPU time of this process.
 double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -143,7 +143,7 @@ void print_summary(const Summary& sum, double seconds) {
       sum.operations, virtual_seconds, virtual_seconds / seconds, virtual_seconds / cpu_seconds());
 }
 
-/// One seed; says why on failure, and how to replay the smallest that fails.
+/// Runs one seed; on failure prints why, and how to replay the smallest failing configuration.
 Outcome run_seed(const Arguments& arguments, const Scenario& scenario,
                  const ScenarioConfig& config) {
   Outcome outcome = scenario.run(config);

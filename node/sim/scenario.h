@@ -18,7 +18,7 @@ class Cluster;
 
 struct ScenarioConfig {
   uint64_t seed = 1;
-  // Less than the scenario would do by itself, to find what a failure needs; none: all of it.
+  // Reduces the scenario, to find what a failure needs; none: everything.
   std::optional<uint32_t> clients = {};              // at the same time
   std::optional<uint32_t> operations = {};           // of each of them
   std::optional<std::vector<uint32_t>> faults = {};  // only these of the plan, by number
@@ -26,19 +26,19 @@ struct ScenarioConfig {
 };
 
 struct Outcome {
-  std::string wrong;  // empty: all is well
+  std::string wrong;  // empty: no failure
   uint64_t event_hash = 0;
   uint64_t events = 0;
   uint64_t operations = 0;
   uint64_t indeterminate = 0;
   uint64_t lost = 0;             // messages
-  uint64_t sent_by_others = 0;   // to backups, by reactors besides the first
-  uint64_t taken_by_others = 0;  // writes to replicas, by backups' reactors besides the first
-  uint64_t strikes = 0;          // times that the fault of the scenario's name hit
-  uint64_t refused = 0;          // transactions of coordinators that led no longer
+  uint64_t sent_by_others = 0;   // messages to backups, by reactors other than the first
+  uint64_t taken_by_others = 0;  // writes to replicas, by reactors other than the first
+  uint64_t strikes = 0;          // how often the scenario's own fault had an effect
+  uint64_t refused = 0;          // transactions of former leaders
   Duration virtual_time{};
-  std::map<std::string, uint64_t> faults;       // that changed something, by kind
-  std::map<std::string, uint64_t> fault_pairs;  // that met
+  std::map<std::string, uint64_t> faults;       // faults that had an effect, by kind
+  std::map<std::string, uint64_t> fault_pairs;  // pairs of kinds that were combined
   std::map<uint32_t, std::string> plan;         // of faults, by number, for people
   uint32_t clients = 0;                         // that ran
   uint32_t operations_of_each = 0;
@@ -51,7 +51,7 @@ struct Scenario {
   Outcome (*run)(const ScenarioConfig& config);
 };
 
-/// All there are.
+/// All scenarios.
 std::span<const Scenario> scenarios();
 /// Null if there is none of that name.
 const Scenario* find_scenario(std::string_view name);
@@ -67,7 +67,7 @@ Outcome run_rot(const ScenarioConfig& config);
 Outcome run_failover(const ScenarioConfig& config);
 Outcome run_failpoints(const ScenarioConfig& config);
 
-/// Of the cluster: hash, events, faults and times, into the outcome.
+/// Adds the cluster's hash, events, faults and times to the outcome.
 void note_numbers(Cluster& cluster, Outcome& outcome);
 
 }  // namespace ramcloud::sim

@@ -14,7 +14,8 @@ ScenarioConfig shrink(ScenarioConfig config, const Outcome& outcome,
     config = smaller;
     return true;
   };
-  // Faults first: most are without a part in it. None at all, then one after the other is left out.
+  // Faults first, because most are irrelevant. Tries without any, then leaves out one after the
+  // other.
   std::vector<uint32_t> all;
   for (const auto& [number, text] : outcome.plan) all.push_back(number);
   if (!config.faults) config.faults = all;
@@ -27,7 +28,7 @@ ScenarioConfig shrink(ScenarioConfig config, const Outcome& outcome,
       (void)try_it(smaller);
     }
   }
-  // Then halves, as long as that goes, and single steps.
+  // Then halves numbers as long as the run fails, then single steps.
   const auto lower = [&](std::optional<uint32_t> ScenarioConfig::* number, uint32_t most) {
     if (!(config.*number)) config.*number = most;
     for (const uint32_t divisor : {2u, 4u}) {

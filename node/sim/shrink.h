@@ -1,5 +1,5 @@
-// Finds a smaller configuration of a scenario that fails all the same: fewer faults, clients and
-// operations. The rest is necessary for the failure.
+// Finds a smaller configuration of a scenario that still fails: with fewer faults, clients and
+// operations.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace ramcloud::sim {
 
-/// `fails` runs a configuration; it holds for `config`. `outcome` is of that run. Gives the
-/// smallest that was found by at most `most_runs` further runs.
+/// `fails` runs a configuration; it is true for `config`, whose run gave `outcome`. Returns the
+/// smallest failing configuration found with at most `most_runs` further runs.
 ScenarioConfig shrink(ScenarioConfig config, const Outcome& outcome,
                       const std::function<bool(const ScenarioConfig&)>& fails,
                       uint32_t most_runs = 60);

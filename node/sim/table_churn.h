@@ -1,5 +1,5 @@
-// A client that makes tables, fills and drops them while servers die, and knows which there must
-// be, with what in them.
+// A client that creates, fills and drops tables while servers die, and knows which must exist, with
+// which objects.
 #pragma once
 
 #include <map>
@@ -16,9 +16,10 @@ class TableChurn {
   TableChurn(ClientCore& client, uint64_t seed, uint32_t most_span)
       : client_(client), random_(seed), most_span_(most_span) {}
   Task<void> work(uint32_t rounds);
-  /// When nothing fails any more: acknowledged objects are there, and dropped tables are not.
+  /// Call it when all faults have ended: checks that acknowledged objects exist, and dropped tables
+  /// do not.
   Task<bool> check();
-  /// One text a line.
+  /// Errors, one text on each line.
   const std::string& wrong() const { return wrong_; }
 
  private:
@@ -31,7 +32,7 @@ class TableChurn {
   Random random_;
   uint32_t most_span_;
   std::map<std::string, std::map<std::string, std::string>> there_;  // by name, key
-  std::set<std::string> unsure_;                                     // of an unknown outcome
+  std::set<std::string> unsure_;                                     // tables with unknown outcome
   std::string wrong_;
 };
 

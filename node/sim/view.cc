@@ -14,7 +14,7 @@ namespace {
 
 using Parts = server::ServerNode::Parts;
 
-/// The first byte in [from, to) of a replica that is not that of the segment in memory.
+/// The first byte in [from, to) in which a replica differs from the segment in memory.
 std::optional<uint32_t> first_difference(const log::Segment& segment, const FrameStore& frames,
                                          uint32_t frame, uint32_t from, uint32_t to) {
   std::string on_disk;
@@ -45,8 +45,8 @@ log::SegmentScan entries_of(const log::Segment& segment, const log::SegmentBytes
   });
 }
 
-/// A replica that was made before the segment was compacted, or between two times: whole, with all
-/// that there is in memory. Where it is not.
+/// For a replica from before a compaction: checks that it is complete and has all entries that are
+/// in memory. Returns the first place where that is wrong.
 std::optional<uint32_t> lacks_entries(const log::Segment& segment, const FrameStore& frames,
                                       uint32_t frame, uint32_t length) {
   std::string on_disk(length, '\0');
@@ -154,9 +154,10 @@ Backing backing_of(const server::ServerNode& server, log::LogPosition before) {
   uint64_t segment_id = 0;
   bool lacks = false;
   parts.replicas->for_each_slot(before.segment_id(), [&](const ReplicaSlot& slot) {
-    // Nothing depends on side segments that are filled, and abandoned heads.
+    // Skip side segments that are being filled, and abandoned heads: no acknowledgement depends on
+    // them.
     if (parts.store->log().find_segment(slot.segment().id()) == nullptr) return;
-    // One that entered was on its replicas before; the loss of one is a repair.
+    // A side segment in the log was on its replicas before; a lost replica is repaired later.
     if (slot.segment().side() && slot.segment().closed_durable()) return;
     if (slot.segment().id() != segment_id) {
       lacks = lacks || (segment_id != 0 && !complete());

@@ -19,7 +19,7 @@ void Worker::complain(const Key& key, const std::string& what) {
 }
 
 std::string Worker::random_value() {
-  // Each value once, so that a read tells which write it saw.
+  // Each value is unique, so that a read tells which write it saw.
   std::string value = fmt::format("{}:{}:", options_.prefix, ++serial_);
   value.append(random_.below(options_.most_value_bytes),
                static_cast<char>('a' + random_.below(26)));
@@ -96,7 +96,7 @@ bool Worker::may_pass(const Key& key, const Value& value, const wire::RejectRule
   using Rules = wire::RejectRules;
   if (!value) return (rules.flags & (Rules::kIfAbsent | Rules::kIfVersionNotEqual)) == 0;
   if (rules.flags & Rules::kIfExists) return false;
-  if (!key.exact) return true;  // what its version is, we do not know
+  if (!key.exact) return true;  // its version is not known
   if ((rules.flags & Rules::kIfVersionNotEqual) && key.version != rules.version) return false;
   return !(rules.flags & Rules::kIfVersionAtMost) || key.version > rules.version;
 }
@@ -150,7 +150,7 @@ void Worker::after_failure(Key& key, const Change& change, const Status& status,
       return keep_only(
           key, [&](const Value& v) { return may_fail_so(key, v, rules, status.code()); },
           "refused though it should not be: " + status.to_string());
-    case StatusCode::kInvalidArgument:  // an increment of a value that is no number
+    case StatusCode::kInvalidArgument:  // an increment of a value that is not a number
       ++counts_.refused;
       return keep_only(
           key, [&](const Value& v) { return may_pass(key, v, rules) && !change(v); },

@@ -1,5 +1,5 @@
-// Random operations against a model. Each worker has keys of its own, so that per key all
-// operations follow each other and a plain map tells what may be read.
+// Random operations against a model. Each worker has private keys, so that all operations on a key
+// are sequential and a plain map has the possible values.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ramcloud::sim {
 
-/// What one worker knows of its keys.
+/// A worker, and the possible values of its keys.
 class Worker {
  public:
   struct Options {
@@ -23,40 +23,40 @@ class Worker {
     uint32_t keys = 20;
     uint32_t operations = 100;
     uint32_t most_value_bytes = 300;
-    uint32_t most_at_once = 8;  // of one multi-operation
-    std::string prefix;         // of its keys: no other worker's
+    uint32_t most_at_once = 8;  // in one multi-operation
+    std::string prefix;         // prefix of its keys, which no other worker uses
   };
   struct Counts {
     uint64_t reads = 0, writes = 0, removes = 0, conditional = 0, increments = 0, multi = 0,
              refused = 0, indeterminate = 0, failed = 0;
-    /// Those of multi-operations each counted.
+    /// Operations inside multi-operations are counted one by one.
     uint64_t operations() const { return reads + writes + removes + increments; }
   };
 
   Worker(ClientCore& client, uint64_t table_id, const Options& options);
 
-  /// Does the operations, one after the other.
+  /// Runs the operations, one after the other.
   Task<void> work();
   bool done() const { return done_; }
   /// Reads all keys once more, after which no outcome is uncertain. False if a key could not be
   /// read; then wrong() says so.
   Task<bool> read_back();
 
-  /// Observations that no correct cluster allows, one text a line.
+  /// Observations that are impossible in a correct cluster, one text on each line.
   const std::string& wrong() const { return wrong_; }
   const Counts& counts() const { return counts_; }
-  /// After read_back(): what the table must hold of this worker's keys.
+  /// After read_back(): the objects that the table must have for this worker's keys.
   std::map<std::string, std::string> contents() const;
 
  private:
-  /// The values a key may have: one, unless a call's outcome is not known. Nullopt: absent.
+  /// The possible values of a key: one, unless a call's outcome is unknown. Nullopt: absent.
   struct Key {
     std::string name;
     std::set<std::optional<std::string>> possible{std::nullopt};
-    uint64_t version = 0;  // the highest that was told: later ones must be above
-    bool exact = false;    // `version` is that of the object that is there
+    uint64_t version = 0;  // the highest version returned so far: later ones must be higher
+    bool exact = false;    // `version` is the present object's
   };
-  /// What a change makes of a value; nothing: it fails with INVALID_ARGUMENT.
+  /// The value after a change; none: the change fails with INVALID_ARGUMENT.
   using Value = std::optional<std::string>;
   using Change = std::function<std::optional<Value>(const Value&)>;
 
@@ -67,13 +67,13 @@ class Worker {
   Task<void> multi_read();
   Task<void> multi_write();
   Task<void> multi_remove();
-  /// Some keys, none twice, and the operations on them.
+  /// Picks some distinct keys for a multi-operation.
   std::vector<Key*> pick();
   std::vector<MultiOperation> operations_on(const std::vector<Key*>& keys);
 
-  /// Conditions by chance, most often none, some of which fail.
+  /// Random conditions, mostly none; some of them fail.
   wire::RejectRules random_rules(const Key& key);
-  // What an operation's outcome says of its key.
+  // Updates a key from an operation's outcome.
   void after_read(Key& key, const Result<ReadResult>& result, const wire::RejectRules& rules);
   void after_write(Key& key, std::string value, const Result<uint64_t>& version,
                    const wire::RejectRules& rules);
@@ -81,7 +81,7 @@ class Worker {
   /// A change that was refused or may have happened.
   void after_failure(Key& key, const Change& change, const Status& status,
                      const wire::RejectRules& rules);
-  /// Whether the conditions would be said to fail so for a possible value.
+  /// True if the conditions may fail like this for a possible value.
   static bool may_fail_so(const Key& key, const Value& value, const wire::RejectRules& rules,
                           StatusCode code);
   static bool may_pass(const Key& key, const Value& value, const wire::RejectRules& rules);
@@ -102,7 +102,7 @@ class Worker {
   bool done_ = false;
 };
 
-/// All of a table by key. INTERNAL if a key comes twice.
+/// All objects of a table, by key. INTERNAL if a key is returned twice.
 Task<Result<std::map<std::string, std::string>>> scan_table(ClientCore& client, uint64_t table_id);
 
 }  // namespace ramcloud::sim

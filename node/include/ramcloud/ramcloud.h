@@ -6,19 +6,20 @@
 //   auto written = client->write(table->id, "alice", "…");
 //   auto found = client->read(table->id, "alice");
 //
-// Every call waits for its answer and has a deadline (Options::timeout). Calls that can be repeated
-// without doing them twice are repeated until then: through server restarts, moved tablets and lost
-// connections. A write, remove or increment whose reply was lost is never repeated: it fails with
-// kIndeterminate, and the caller decides (read the object and look at its version).
+// Every call waits for its answer and has a deadline (Options::timeout). Calls that are safe to
+// repeat are repeated until then: through server restarts, moved tablets and lost connections. A
+// write, remove or increment whose reply was lost is never repeated: it fails with kIndeterminate,
+// and the caller decides (read the object and look at its version).
 //
-// Many calls at the same time: each operation on objects has an …_async form that gives a Call at
-// once. A call goes on while its client waits for anything (Call::get of any call, or poll()).
+// Many calls at the same time: each operation on objects has an …_async form that returns a Call at
+// once. A call makes progress while its client waits for anything (Call::get of any call, or
+// poll()).
 //
 //   std::vector<ramcloud::Call<ramcloud::Object>> calls;
 //   for (auto& key : keys) calls.push_back(client->read_async(table->id, key));
 //   for (auto& call : calls) use(call.get());
 //
-// A Client and its calls belong to one thread at a time; use one a thread.
+// A Client and its calls belong to one thread at a time; use one Client for each thread.
 #pragma once
 
 #include <chrono>
@@ -31,7 +32,7 @@
 #include <vector>
 
 namespace ramcloud {
-inline namespace v1 {  // names of their own for the linker, beside the engine's
+inline namespace v1 {  // separate linker names from the engine's
 
 /// Why a call failed. The values are those of the protocol (docs/formats.md, "Status codes").
 enum class ErrorCode : uint16_t {
@@ -65,8 +66,8 @@ struct Error {
 template <typename T>
 using Expected = std::expected<T, Error>;
 
-/// When a call shall fail instead of taking effect [Ousterhout15 §3.1]. Conditions
-/// can be combined; none are set by default.
+/// Conditions under which a call fails instead of taking effect [Ousterhout15 §3.1]. Conditions can
+/// be combined; none are set by default.
 struct Conditions {
   bool if_absent_fail = false;   // kNotFound when there is no object
   bool if_exists_fail = false;   // kExists when there is one
@@ -78,9 +79,9 @@ struct Conditions {
   static Conditions version_is(uint64_t version) { return {.only_version = version}; }
 };
 
-/// Of one call, where they are not the client's.
+/// Options of one call, which override the client's.
 struct CallOptions {
-  /// All retries together; zero or less waits for ever. None: Client::Options::timeout.
+  /// Includes all retries; zero or less waits for ever. None: Client::Options::timeout.
   std::optional<std::chrono::milliseconds> timeout;
 };
 
@@ -90,7 +91,7 @@ struct Object {
   uint64_t version = 0;  // rises with every change of the key, also across remove and re-creation
 };
 
-/// What an increment gives.
+/// The result of an increment.
 template <typename N>
 struct Sum {
   N value{};
@@ -133,12 +134,11 @@ class Call {
   Call(Call&&) noexcept;
   Call& operator=(Call&&) noexcept;
   ~Call();
-  /// Looks for answers without waiting; true when get() would not wait.
+  /// Checks for answers without waiting; true when get() would not wait.
   bool done();
-  /// Waits for the outcome. Once.
+  /// Waits for the outcome. Call it once.
   Expected<T> get();
-  /// Stops waiting for it: get() then gives kCancelled. What changes something may have happened
-  /// all the same.
+  /// Stops waiting: get() then returns kCancelled. A change may still have been executed.
   void cancel();
 
  private:
@@ -151,10 +151,10 @@ class Call {
 class Client {
  public:
   struct Options {
-    /// For each call, all its retries together; zero or less waits for ever.
+    /// For each call, including its retries; zero or less waits for ever.
     std::chrono::milliseconds timeout{30'000};
-    /// How long to look for the answer before sleeping, giving the core away meanwhile. Zero sleeps
-    /// at once, negative never sleeps.
+    /// How long to poll for the answer before sleeping; polling yields the core. Zero sleeps at
+    /// once, negative never sleeps.
     std::chrono::microseconds poll{50};
   };
 
@@ -166,8 +166,8 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  /// Creates a table cut into `span` tablets on as many servers. One that exists with the same span
-  /// is returned as it is; another span is kExists.
+  /// Creates a table with `span` tablets on as many servers. An existing table with the same span
+  /// is returned; another span gives kExists.
   Expected<Table> create_table(std::string_view name, uint32_t span = 1);
   /// kNotFound if there is none.
   Expected<Table> open_table(std::string_view name);
@@ -179,16 +179,16 @@ class Client {
   /// Keys are 1 to 65,535 bytes, values 0 to 1,048,576 bytes, any bytes.
   Expected<Object> read(uint64_t table_id, std::string_view key, const Conditions& conditions = {},
                         const CallOptions& options = {});
-  /// Gives the new version. Once it returns, the object is on as many servers as the cluster keeps
-  /// replicas [Ousterhout15 §4.2].
+  /// Returns the new version. When it returns, the object is replicated on as many servers as the
+  /// cluster has replicas [Ousterhout15 §4.2].
   Expected<uint64_t> write(uint64_t table_id, std::string_view key, std::string_view value,
                            const Conditions& conditions = {}, const CallOptions& options = {});
-  /// Gives the version of the object that was removed; 0 if there was none.
+  /// Returns the version of the removed object; 0 if there was none.
   Expected<uint64_t> remove(uint64_t table_id, std::string_view key,
                             const Conditions& conditions = {}, const CallOptions& options = {});
-  /// Adds to the number an object holds: 8 bytes, little-endian, an integer (which wraps round at
-  /// its ends) or a double. An absent object counts as 0. kInvalidArgument if the value has another
-  /// length. [Ousterhout15 §3.1]
+  /// Adds to the number in an object: 8 bytes, little-endian, an integer (which wraps around) or a
+  /// double. An absent object counts as 0. kInvalidArgument if the value has another length.
+  /// [Ousterhout15 §3.1]
   Expected<Sum<int64_t>> increment(uint64_t table_id, std::string_view key, int64_t delta,
                                    const Conditions& conditions = {},
                                    const CallOptions& options = {});
@@ -197,8 +197,8 @@ class Client {
                                          const CallOptions& options = {});
 
   /// Many operations at once, any number, on any tables; far fewer messages than one by one. Each
-  /// has its own outcome, at its place in the result; nothing is atomic across them. Of several on
-  /// one key the last takes effect last. [Ousterhout15 §3.1]
+  /// has its own outcome, at the same place in the result; they are not atomic together. Several on
+  /// one key take effect in order. [Ousterhout15 §3.1]
   std::vector<Expected<Object>> multi_read(std::vector<MultiKey> keys,
                                            const CallOptions& options = {});
   std::vector<Expected<uint64_t>> multi_write(std::vector<MultiObject> objects,
@@ -226,16 +226,15 @@ class Client {
   Call<std::vector<Expected<uint64_t>>> multi_remove_async(std::vector<MultiKey> keys,
                                                            const CallOptions& options = {});
 
-  /// For programs with an event loop: does what is ready, without waiting. Gives after how long it
+  /// For programs with an event loop: does ready work without waiting. Returns after how long it
   /// must be called again even if event_fd() has not become readable.
   std::chrono::microseconds poll();
   /// Readable when poll() has something to do. Belongs to the client; do not close it.
   int event_fd() const;
 
   /// All objects of a table, in no particular order. An object that exists during the whole scan is
-  /// seen exactly once; one that is changed meanwhile may be seen in any of its states. Valid while
-  /// the client is.
-  /// options.timeout is for each page.
+  /// returned exactly once; one that changes meanwhile may be returned in any of its states. Valid
+  /// while the client exists. options.timeout is for each page.
   Scan scan(uint64_t table_id, bool keys_only = false, const CallOptions& options = {});
 
  private:
@@ -252,8 +251,8 @@ class Scan {
   Scan(Scan&&) noexcept;
   Scan& operator=(Scan&&) noexcept;
   ~Scan();
-  /// The next object, valid until the next call; null at the end. After an error, calling again
-  /// tries the same page once more.
+  /// The next object, valid until the next call; null at the end. After an error, the next call
+  /// tries the same page again.
   Expected<const Object*> next();
 
  private:

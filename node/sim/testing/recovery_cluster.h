@@ -1,5 +1,5 @@
-// A simulated cluster of a test about recoveries, with names for what such tests do: fill a table,
-// kill the server that owns it, wait until everything is served.
+// A simulated cluster for tests of recoveries, with the common steps: fill a table, kill its owner,
+// wait until everything is served.
 #pragma once
 
 #include <fmt/core.h>
@@ -25,7 +25,7 @@ class RecoveryClusterTest : public ::testing::Test {
     set_log_level(std::getenv("SIM_LOG") != nullptr ? LogLevel::kInfo : LogLevel::kError);
   }
 
-  /// With a table "t" over so many servers.
+  /// Starts with a table "t" over so many servers.
   void start(ClusterOptions options, uint32_t span) {
     options.clients = std::max(options.clients, 2u);
     options.client_timeout = 600s;
@@ -78,22 +78,22 @@ class RecoveryClusterTest : public ::testing::Test {
   }
 
   // ---- clients that write all the time
-  /// So many, each with keys of its own, which it writes once.
+  /// Starts writers, each with private keys, which it writes once.
   void begin_writers(const std::string& name, uint32_t count, uint32_t bytes) {
     writing_ = std::make_shared<Writing>();
     for (uint32_t i = 0; i < count; ++i) {
       cluster_->spawn(0, write_on(client(), id(name), fmt::format("w{}", i), bytes, writing_));
     }
   }
-  /// What was acknowledged until now, and when; they end with what they are at.
+  /// Stops the writers after their present operation. Returns the acknowledged keys with the times.
   std::map<std::string, Time> stop_writers() {
     writing_->stop = true;
     return writing_->acknowledged;
   }
 
-  /// Operations of these clients that were not acknowledged.
+  /// Operations of the writers that were not acknowledged.
   uint32_t failed_writes() const { return writing_->failed; }
-  /// Of what was acknowledged, how long the slowest one took.
+  /// The longest time of an acknowledged write.
   Duration longest_write() const { return writing_->longest; }
 
   // ---- servers
@@ -104,7 +104,7 @@ class RecoveryClusterTest : public ::testing::Test {
     ADD_FAILURE() << "no server " << server_id;
     return 0;
   }
-  /// Of the table's first tablet, by the metadata.
+  /// The owner of the table's first tablet, by the metadata.
   uint64_t owner(const std::string& name) {
     return leading().state().tables.at(id(name)).tablets.at(0).server_id;
   }
@@ -141,7 +141,7 @@ class RecoveryClusterTest : public ::testing::Test {
     uint32_t asked = 0;  // a look costs more than a step
     return until([&] { return ++asked % 64 == 0 && served(); }, limit);
   }
-  /// Of the recovery that got furthest; 0 if there is none.
+  /// The phase of the most advanced recovery; 0 if there is none.
   RecoveryProgress::Phase phase() {
     RecoveryProgress::Phase furthest{};
     if (cluster_->coordinator() == nullptr) return furthest;
@@ -159,7 +159,7 @@ class RecoveryClusterTest : public ::testing::Test {
     }
     return text;
   }
-  /// Every tablet has an owner that is UP and runs, and serves it.
+  /// True if every tablet has an owner that is UP, runs, and serves it.
   bool served() {
     if (cluster_->coordinator() == nullptr || leading().state().restate) return false;
     for (const auto& [table_id, table] : leading().state().tables) {

@@ -1,5 +1,5 @@
-// Which seeds a test takes. A few of them in `make test`; SEEDS=A..B names others, as for `make sim`,
-// and `make soak` all that the test is worth.
+// The seeds of a test. A few in `make test`; SEEDS=A..B chooses others, as for `make sim`; `make
+// soak` runs many.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ struct SeedRange {
   uint64_t last = 1;  // included
 };
 
-/// SEEDS (A..B, both included, or one), or else the first `count`, fewer with a sanitizer. What is no
-/// range is a failure of the test.
+/// SEEDS (A..B, both included, or one seed), otherwise the first `count`, fewer with a sanitizer.
+/// An invalid range fails the test.
 inline SeedRange seed_range(uint64_t count) {
   const char* given = std::getenv("SEEDS");
   if (given == nullptr || *given == '\0') return {.first = 1, .last = testing::seeds(count)};
