@@ -118,8 +118,8 @@ class FrameStore {
   uint32_t frames_quarantined() const { return quarantined_; }
   /// Quarantined frames with a replica of this cluster, by rising frame.
   const std::vector<FormerFrame>& former() const { return former_; }
-  /// Takes frames out of former(), for release_former(): those of the master of which `which` is
-  /// true. Not those with damaged metadata: they may hold something else.
+  /// Removes the master's frames for which `which` is true from former(), for release_former().
+  /// Frames with damaged metadata stay, because they may hold something else.
   std::vector<uint32_t> take_former(uint64_t master_id,
                                     const std::function<bool(const FormerFrame&)>& which);
   /// As release().

@@ -1,5 +1,6 @@
-// ReplicaService, frames that nobody needs any more: of masters that were recovered, and those that
-// an earlier incarnation of this backup left, of masters that have other replicas by now.
+// ReplicaService: freeing frames that are not needed any more. They are of masters that were
+// recovered, or an earlier incarnation of this backup left them and their masters have other
+// replicas by now.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -102,8 +103,8 @@ Task<std::map<uint64_t, std::vector<uint64_t>>> ReplicaService::former_of_the_li
   co_return segments;
 }
 
-/// Others may have begun to recover the master since it answered: what was told of its replicas then
-/// stays as it is.
+/// A recovery of the master may have begun since it answered. Then its replicas must stay as they
+/// were described to recovery.
 Task<uint32_t> ReplicaService::free_former(uint64_t master_id, std::vector<uint64_t> segment_ids) {
   uint32_t freed = 0;
   std::ranges::sort(segment_ids);

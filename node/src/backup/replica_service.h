@@ -78,17 +78,18 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// many. Frees nothing of a master that is UP.
   Task<uint32_t> free_frames_of(uint64_t master_id);
 
-  /// Of frames that an earlier incarnation of this backup left, with intact metadata: masters that
-  /// are UP, and their segments in such frames. A slice a turn, as below.
+  /// Masters that are UP, with their segments in frames that an earlier incarnation of this backup
+  /// left. Only frames with intact metadata. Works in slices, one in each turn, like
+  /// free_frames_of().
   Task<std::map<uint64_t, std::vector<uint64_t>>> former_of_the_living();
-  /// Frees such frames of these segments, of which their master has said that it needs them no more
-  /// (docs/design/recovery.md, "Former frames of masters that live"). Returns how many. Frees
-  /// nothing of a master that is not UP, or that is being recovered.
+  /// Frees such frames of these segments, which their master does not need any more, as it said
+  /// (docs/design/recovery.md#former-frames-of-masters-that-live). Returns how many. Frees nothing
+  /// of a master that is not UP, or that is being recovered.
   Task<uint32_t> free_former(uint64_t master_id, std::vector<uint64_t> segment_ids);
 
-  /// Called when an open finds no free frame. It frees frames that are known not to be needed, and
-  /// calls `try_again` once; soon, because the open's sender waits. Null: such an open is refused
-  /// at once.
+  /// Called when an open finds no free frame. The function frees frames that are known not to be
+  /// needed, and calls `try_again` once. It must do so soon, because the open's sender waits. Null:
+  /// such an open is refused at once.
   using NoFrameIsFree = std::function<void(std::function<void()> try_again)>;
   void when_no_frame_is_free(NoFrameIsFree call) { no_frame_is_free_ = std::move(call); }
 

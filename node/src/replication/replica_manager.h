@@ -206,10 +206,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     first_.assert_here();
     return backups_.need_of(server_ids);
   }
-  /// Those of these segments of which R other replicas count than any that an earlier incarnation of
-  /// a backup left on its volume; also those that left the log. RETRY as long as the server list, or
-  /// a loss that it tells of, was not dealt with; another error once this master was given up. On the
-  /// first reactor.
+  /// Which of these segments do not need the replicas that an earlier incarnation of a backup left
+  /// on its volume: R other replicas count, or the segment left the log. RETRY while a server list,
+  /// or a loss that it shows, is not handled yet; another error once this master was given up. On
+  /// the first reactor.
   Result<std::vector<uint64_t>> unneeded(std::span<const uint64_t> segment_ids);
   /// On the first reactor, which alone changes it.
   const EpochFence& fence() const RC_NO_THREAD_SAFETY_ANALYSIS { return fence_; }

@@ -251,7 +251,7 @@ bool ReplicaManager::is_needed(uint64_t segment_id) {
   return !replicas.all_count();
 }
 
-/// The backup that left them is not UP, so none of the replicas that count is on it.
+/// The incarnation that left them is not UP, so none of the counting replicas is on it.
 Result<std::vector<uint64_t>> ReplicaManager::unneeded(std::span<const uint64_t> segment_ids) {
   first_.assert_here();
   if (condemned_why_) return fail(*condemned_why_);

@@ -28,8 +28,8 @@ void UnneededService::on_get_unneeded(const Request& request) {
   reply_message(transport_, request.reply, wire::Unneeded{std::move(*unneeded)});
 }
 
-/// A list that names the backup says that its earlier incarnations are dead. One that is older than
-/// the backup's may not say that of others, on which this master then counts.
+/// A list that has the backup shows that its earlier incarnations are dead. A list older than the
+/// backup's may not show other deaths, and this master would rely on dead servers.
 Status UnneededService::check(const wire::GetUnneededRequest& asked) const {
   if (asked.segment_ids.size() > wire::GetUnneededRequest::kMaxIdsAtOnce) {
     return {StatusCode::kInvalidArgument,

@@ -1,5 +1,5 @@
-// Answers backups that ask a master which replicas on their volume, from before they were enlisted
-// again, nobody needs (docs/design/recovery.md, "Former frames of masters that live").
+// Answers backups that ask a master which replicas of their earlier incarnations are not needed
+// (docs/design/recovery.md#former-frames-of-masters-that-live).
 #pragma once
 
 #include "replication/replica_manager.h"
@@ -11,7 +11,7 @@ namespace ramcloud {
 
 class UnneededService {
  public:
-  /// Registers kGetUnneeded, of the reactor of `replicas`. All of them outlive this.
+  /// Registers kGetUnneeded, on the reactor of `replicas`. All arguments outlive this.
   UnneededService(ServiceRegistry& registry, const ServerList& servers, ReplicaManager& replicas);
   UnneededService(const UnneededService&) = delete;
   UnneededService& operator=(const UnneededService&) = delete;

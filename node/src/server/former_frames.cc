@@ -27,7 +27,7 @@ FormerFrames::FormerFrames(RpcClient& rpc, ServerList& servers, uint64_t own_id,
   tasks_.spawn(run());
 }
 
-/// Ends when no former frame of a master is left: none comes after the start.
+/// Returns when no former frame of a master is left; there are no new ones after the start.
 Task<void> FormerFrames::run() {
   for (Duration wait = kAskFirst;; wait = std::min(2 * wait, kAskEvery)) {
     if (co_await wait_until(reactor_, list_changed_, reactor_.now() + wait)) {
@@ -41,7 +41,7 @@ Task<void> FormerFrames::run() {
   }
 }
 
-/// Silence, an error, or an answer of a former version (UNSUPPORTED) frees nothing.
+/// No answer, an error, or UNSUPPORTED from an earlier version frees nothing.
 Task<void> FormerFrames::ask(uint64_t master_id, std::vector<uint64_t> segment_ids) {
   constexpr size_t kMost = wire::GetUnneededRequest::kMaxIdsAtOnce;
   for (size_t at = 0; at < segment_ids.size(); at += kMost) {

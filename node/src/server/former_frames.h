@@ -1,5 +1,5 @@
-// Asks masters that are UP which replicas in frames of this backup's earlier incarnations nobody
-// needs, and frees those frames (docs/design/recovery.md, "Former frames of masters that live").
+// Asks masters that are UP which replicas in frames of this backup's earlier incarnations are not
+// needed, and frees those frames (docs/design/recovery.md#former-frames-of-masters-that-live).
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace ramcloud::server {
 
 class FormerFrames {
  public:
-  /// After a change of the server list, all masters are asked so soon. Then they are asked more and
-  /// more seldom: what they must copy first takes its time.
+  /// How soon all masters are asked after a change of the server list. Then they are asked less and
+  /// less often, because they may have to copy segments first.
   static constexpr Duration kAskFirst = std::chrono::milliseconds(200);
   static constexpr Duration kAskEvery = std::chrono::seconds(20);
 
-  /// Begins. `own_id`: of this incarnation. `servers` and `backup` outlive it.
+  /// Starts asking. `own_id`: of this incarnation. `servers` and `backup` outlive it.
   FormerFrames(RpcClient& rpc, ServerList& servers, uint64_t own_id, ReplicaService& backup);
   FormerFrames(const FormerFrames&) = delete;
   FormerFrames& operator=(const FormerFrames&) = delete;

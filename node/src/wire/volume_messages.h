@@ -1,7 +1,7 @@
-// Bodies of the control operations by which others ask a master what it needs of a volume, in
-// codec.h's encoding: a coordinator, before the volume is released (docs/design/coordinator.md,
-// "Releasing a volume"), and the backup that has it, to free frames (docs/design/recovery.md,
-// "Former frames of masters that live").
+// Bodies of the operations that ask a master what it needs of a volume, in codec.h's encoding. A
+// coordinator asks before it releases the volume (docs/design/coordinator.md#releasing-a-volume).
+// The backup with the volume asks to free frames
+// (docs/design/recovery.md#former-frames-of-masters-that-live).
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ struct ReplicasOn {
   }
 };
 
-/// kGetUnneeded (backup -> master): GetUnneededRequest -> Unneeded. Which replicas of this master's
-/// segments, left on the backup's volume by an earlier incarnation of it, nobody needs. RETRY as
-/// long as the master has not dealt with the end of that incarnation. INVALID_ARGUMENT above
+/// kGetUnneeded (backup -> master): GetUnneededRequest -> Unneeded. Asks which replicas of this
+/// master's segments, left on the backup's volume by an earlier incarnation, are not needed. RETRY
+/// while the master has not handled the end of that incarnation. INVALID_ARGUMENT above
 /// kMaxIdsAtOnce.
 struct GetUnneededRequest {
   static constexpr size_t kMaxIdsAtOnce = 256;
