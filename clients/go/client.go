@@ -2,13 +2,13 @@
 // them at once, and enumeration over TCP. A Client is safe for concurrent use; calls of many goroutines
 // share one connection to each server.
 //
-// Every call ends by its context's deadline (DefaultTimeout where it has none) or when that is cancelled.
-// A write, delete or increment whose reply was lost returns Indeterminate: it may have happened.
-// Everything else that can be tried again safely is, until the deadline. A server that says only Retry until then
-// makes it DeadlineExceeded, every other reason Unavailable; both say that nothing was changed.
+// Every call ends at its context's deadline (DefaultTimeout if it has none) or when the context is cancelled.
+// A write, delete or increment whose reply was lost returns Indeterminate: it may have been executed. Other
+// calls are retried until the deadline if that is safe. If a server answered only Retry until then, the error
+// is DeadlineExceeded, otherwise Unavailable; both mean that nothing was changed.
 //
-// A Client stays with the cluster that it first met: when coordinators of another one answer at its addresses later,
-// calls end with WrongCluster, and a new Client is needed.
+// A Client belongs to the first cluster that it connected to: if coordinators of another cluster answer at
+// its addresses later, calls end with WrongCluster, and a new Client is needed.
 package client
 
 import (
@@ -26,10 +26,10 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// DefaultTimeout is how long a call takes at most when its context has no deadline.
+// DefaultTimeout is the timeout of a call whose context has no deadline.
 const DefaultTimeout = 30 * time.Second
 
-// Conditions under which an operation shall fail instead of taking effect.
+// Conditions under which an operation fails instead of taking effect.
 type Conditions = wire.RejectRules
 
 // Flags of Conditions.
@@ -40,13 +40,13 @@ const (
 	IfVersionAtMost   = wire.RejectIfVersionAtMost
 )
 
-// Table is a table and where its tablets are.
+// Table is a table with its tablets and their servers.
 type Table = wire.Table
 
-// Object is what Enumerate gives.
+// Object is an object that Enumerate visits.
 type Object = wire.Object
 
-// ClusterInfo is what the coordinator says of its cluster.
+// ClusterInfo describes the coordinator's cluster.
 type ClusterInfo = wire.ClusterInfo
 
 // Client is a connection to a cluster.
@@ -56,25 +56,25 @@ type Client struct {
 	close        context.CancelFunc
 
 	mutex      sync.Mutex
-	cluster    uuid               // which this is; zero: not asked yet
+	cluster    uuid               // the cluster's UUID; zero: not known yet
 	leader     int                // index into coordinators that answered last
-	redirected string             // the leader as a coordinator on standby named it, when it is not in our list
-	sessions   map[place]*pending // those that are over are taken off
+	redirected string             // the leader that a standby named, if it is not in our list
+	sessions   map[place]*pending // finished ones are removed
 	tables     map[uint64]*Table
 
-	refreshing singleflight.Group // questions for a table's tablets, by its id
-	doubtAfter time.Duration      // how long a server is silent before its tablets are doubted
+	refreshing singleflight.Group // requests for a table's tablets, by its id
+	doubtAfter time.Duration      // how long a server may be silent before its tablets are looked up again
 }
 
-// pending is a session that exists or is being made, once for all who want it.
+// pending is a session that exists or is being established, shared by all callers.
 type pending struct {
 	ready   chan struct{}
 	session *session
 	err     error
 }
 
-// Connect makes a client of the cluster whose coordinator's data address is given, host:port[,host:port…].
-// It connects when something is asked.
+// Connect creates a client of the cluster with these data addresses of coordinators, host:port[,host:port…].
+// It connects at the first call.
 func Connect(addresses string) (*Client, error) {
 	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}, doubtAfter: firstDoubt}
 	c.alive, c.close = context.WithCancel(context.Background())
@@ -92,7 +92,7 @@ func Connect(addresses string) (*Client, error) {
 // Close ends all connections; outstanding calls fail.
 func (c *Client) Close() { c.close() }
 
-// session gives the one connection to a server, making it where there is none.
+// session returns the connection to a server, and establishes it if there is none.
 func (c *Client) session(ctx context.Context, at place) (*session, error) {
 	if c.alive.Err() != nil {
 		return nil, &Error{Code: Cancelled, Message: "the client is closed", notSent: true}
@@ -120,14 +120,14 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 	case <-ctx.Done():
 		code := contextCode(ctx)
 		if code == DeadlineExceeded {
-			code = Unavailable // it was never sent: nobody is there
+			code = Unavailable // it was never sent: no server answers there
 		}
 		return nil, &Error{Code: code, Message: "not connected to " + at.address + " in time", notSent: true}
 	}
 }
 
-// takeOff forgets a session that is over, unless another has its place already: servers come under new ids and from
-// new addresses for as long as a process runs.
+// takeOff removes a finished session, unless another has replaced it already. New server ids and addresses
+// keep appearing while a process runs, so old ones must be removed.
 func (c *Client) takeOff(at place, over *pending) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -136,7 +136,7 @@ func (c *Client) takeOff(at place, over *pending) {
 	}
 }
 
-// finished: it failed, or its connection is over or to be replaced.
+// finished: it failed, or its connection has ended or must be replaced.
 func (p *pending) finished(cluster uuid) bool {
 	select {
 	case <-p.ready:
@@ -147,7 +147,8 @@ func (p *pending) finished(cluster uuid) bool {
 		return true
 	}
 	if cluster != (uuid{}) && p.session.hello.ClusterUUID != cluster {
-		// It was made before we knew the cluster, to a coordinator that did not know it or is of another.
+		// It was established before we knew the cluster, to a coordinator that did not know it or belongs to
+		// another.
 		p.session.retire(errors.New("it was not made to the cluster " + formatUUID(cluster)))
 	}
 	return !p.session.usable()
@@ -159,12 +160,12 @@ type decoder interface{ Decode([]byte) error }
 // decode reads the body of a reply on a connection of this version of the protocol.
 type decode func(version uint16, body []byte) error
 
-// inAnyVersion is the decode of a body whose bytes do not depend on the version.
+// inAnyVersion decodes a body whose bytes do not depend on the version.
 func inAnyVersion(answer decoder) decode {
 	return func(_ uint16, body []byte) error { return answer.Decode(body) }
 }
 
-// request is what is sent, and whether it may be sent again when its reply was lost.
+// request is a request, and whether it may be repeated when its reply was lost.
 type request struct {
 	op         wire.Opcode
 	body       []byte
@@ -179,8 +180,8 @@ func (r *request) encodeIn(version uint16) []byte {
 	return r.body
 }
 
-// attempt sends a request once. One that may be repeated waits for a time of its own: a server that says nothing
-// must not take the time of those who would answer.
+// attempt sends a request once. If it may be repeated, it has a shorter timeout, so that a silent server does
+// not use up the time for servers that would answer.
 func (c *Client) attempt(ctx context.Context, number int, at place, r request, decode decode) error {
 	if r.repeatable {
 		var cancel context.CancelFunc
@@ -208,8 +209,8 @@ func (c *Client) Info(ctx context.Context) (*ClusterInfo, error) {
 	return answer, c.ask(ctx, wire.OpGetClusterInfo, wire.Empty{}, answer, safe)
 }
 
-// CreateTable creates a table over span servers; one that exists with this span is returned as it is. Indeterminate: it
-// was sent, and no answer came in time; ask again, or look whether it is there.
+// CreateTable creates a table over span servers; an existing table with this span is returned. Indeterminate:
+// it was sent, and no answer came in time; call it again, or check whether the table exists.
 func (c *Client) CreateTable(ctx context.Context, name string, span uint32) (*Table, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -247,7 +248,7 @@ func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
 	return answer, nil
 }
 
-// ListTables gives all tables, ordered by id.
+// ListTables returns all tables, ordered by id.
 func (c *Client) ListTables(ctx context.Context) ([]Table, error) {
 	answer := &wire.Tables{}
 	if err := c.control(ctx, wire.OpListTables, wire.Empty{}, answer, safe); err != nil {
@@ -282,7 +283,7 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-// Read gives an object's value and version; NotFound if there is none.
+// Read returns an object's value and version; NotFound if there is none.
 func (c *Client) Read(ctx context.Context, tableID uint64, key []byte, conditions ...Conditions) (value []byte, version uint64, err error) {
 	rules, err := checked(key, conditions)
 	if err != nil {
@@ -321,9 +322,8 @@ func (c *Client) Delete(ctx context.Context, tableID uint64, key []byte, conditi
 	return answer.Version, err
 }
 
-// Increment adds to the integer an object holds, 8 bytes little-endian, which wraps round at its ends, and
-// returns the sum and the new version. An absent object counts as 0. InvalidArgument if the value has
-// another length.
+// Increment adds to the integer in an object (8 bytes, little-endian, which wraps around), and returns the
+// sum and the new version. An absent object counts as 0. InvalidArgument if the value has another length.
 func (c *Client) Increment(ctx context.Context, tableID uint64, key []byte, delta int64, conditions ...Conditions) (int64, uint64, error) {
 	sum, version, err := c.increment(ctx, tableID, key, wire.Int64, uint64(delta), conditions)
 	return int64(sum), version, err
@@ -346,7 +346,7 @@ func (c *Client) increment(ctx context.Context, tableID uint64, key []byte, as w
 	return answer.Value, answer.Version, err
 }
 
-// checked looks at what every operation on an object is given, and merges its conditions.
+// checked validates the common arguments of operations on an object, and merges the conditions.
 func checked(key []byte, conditions []Conditions) (Conditions, error) {
 	if err := checkKey(key); err != nil {
 		return Conditions{}, err
@@ -354,7 +354,8 @@ func checked(key []byte, conditions []Conditions) (Conditions, error) {
 	return merge(conditions)
 }
 
-// merge makes one of several conditions, of which one may name a version: a request has room for one.
+// merge combines several conditions, of which only one may name a version, because a request has only one
+// version.
 func merge(conditions []Conditions) (Conditions, error) {
 	const onVersion = IfVersionNotEqual | IfVersionAtMost
 	var out Conditions
@@ -370,9 +371,9 @@ func merge(conditions []Conditions) (Conditions, error) {
 	return out, nil
 }
 
-// Enumerate calls visit for every object of a table until visit returns an error, which it gives back. An object
-// that stays throughout is visited exactly once, also when its tablet moves to another server or is split. Each page
-// has the time that ctx leaves, or DefaultTimeout.
+// Enumerate calls visit for every object of a table until visit returns an error, which it returns. An object
+// that exists during the whole enumeration is visited exactly once, even if its tablet moves to another
+// server or is split. Each page has the remaining time of ctx, or DefaultTimeout.
 func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Object) error) error {
 	ranges := []hashRange{{end: ^uint64(0)}}
 	for len(ranges) > 0 {
@@ -387,11 +388,11 @@ func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Objec
 	return nil
 }
 
-// hashRange has hashes, inclusive, of which the objects before cursor were visited. A cursor is a place in an order
-// that depends on the hashes only, so it holds for whoever has a part of the range.
+// hashRange is a range of hashes, inclusive; its objects before cursor were visited. A cursor is a place in
+// an order that depends only on the hashes, so it is valid for every owner of a part of the range.
 type hashRange struct{ start, end, cursor uint64 }
 
-// enumerateRange visits what the tablet at the begin of a range has of it, and gives what is left of the range.
+// enumerateRange visits the part of a range that is in its first tablet, and returns the rest of the range.
 func (c *Client) enumerateRange(ctx context.Context, tableID uint64, r hashRange, visit func(Object) error) (later []hashRange, err error) {
 	const pageBytes = 1 << 20
 	call := tabletCall{request: request{op: wire.OpEnumerate, repeatable: true}, tableID: tableID, hash: r.start}
@@ -422,7 +423,8 @@ func (c *Client) enumerateRange(ctx context.Context, tableID uint64, r hashRange
 			return nil, failure(ProtocolError, "enumeration of table %d does not move on", tableID)
 		}
 		r.cursor = page.NextCursor
-		if call.only = server; page.CursorIsPlace { // a former server's cursor means nothing elsewhere
+		if call.only = server; page.CursorIsPlace { // the cursor of a server of an earlier version is valid only
+			// there
 			call.only = 0
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// control calls the coordinator of the cluster that this client is of.
+// control calls the coordinator of this client's cluster.
 func (c *Client) control(ctx context.Context, op wire.Opcode, body, answer wire.Control, again repeat) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -19,8 +19,8 @@ func (c *Client) control(ctx context.Context, op wire.Opcode, body, answer wire.
 	return c.ask(ctx, op, body, answer, again)
 }
 
-// introduce learns, once, which cluster this is: whoever is of another one, re-created at the same addresses
-// perhaps, is refused from then on. What we know of tables would be wrong there, and their ids are used again.
+// introduce learns the cluster's UUID, once. From then on servers of another cluster, perhaps re-created at
+// the same addresses, are refused: the cached tables would be wrong there, because table ids are reused.
 func (c *Client) introduce(ctx context.Context) error {
 	c.mutex.Lock()
 	known := c.cluster != (uuid{})
@@ -45,7 +45,7 @@ type repeat int
 
 const (
 	unsafe     repeat = iota
-	idempotent        // sent again it gives the same answer; without one, it may have happened
+	idempotent        // a repeated call gives the same answer; without an answer, it may have happened
 	safe              // it changes nothing
 )
 
@@ -60,7 +60,8 @@ func (c *Client) ask(ctx context.Context, op wire.Opcode, body, answer wire.Cont
 		asked := c.coordinator()
 		last := c.attempt(ctx, number, place{address: asked}, r, answer.DecodeIn)
 		if CodeOf(last) == WrongCluster {
-			// One address may have been given away; all of them belong to another cluster only if it is another one.
+			// A single address may have been reused; only if all addresses belong to another cluster, it is another
+			// cluster.
 			if strangers[asked] = true; slices.ContainsFunc(c.coordinators, func(a string) bool { return !strangers[a] }) {
 				last = notThere(last)
 			}
@@ -82,12 +83,12 @@ func (c *Client) ask(ctx context.Context, op wire.Opcode, body, answer wire.Cont
 	}
 }
 
-// unknown is the outcome of a call of which a try was sent, and none answered.
+// unknown is the error of a call that was sent but never answered.
 func unknown(asked string, last error) error {
 	return failure(Indeterminate, "coordinator %s: the reply was lost (%v); it may or may not have happened", asked, last)
 }
 
-// nobodyLed is outOfTime for the coordinator: even one that says RETRY has not been able to lead.
+// nobodyLed is outOfTime for coordinators: even one that answers RETRY does not lead.
 func (c *Client) nobodyLed(ctx context.Context, last error) error {
 	code := Unavailable
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -107,8 +108,8 @@ func (c *Client) coordinator() string {
 	return c.coordinators[c.leader]
 }
 
-// askAnother is called when an address gave no answer: the leader that a coordinator on standby has
-// named is next, else the next of our list. It has no effect when another call has been quicker.
+// askAnother is called when an address gave no answer. The next address is the leader that a standby named,
+// otherwise the next of our list. It has no effect if another call was faster.
 func (c *Client) askAnother(asked string, err error) {
 	if CodeOf(err) == Retry {
 		return
@@ -134,8 +135,8 @@ func (c *Client) askAnother(asked string, err error) {
 	}
 }
 
-// leaderOf is the leader's address in a NotLeader error: in its details or, from coordinators of former builds, in its
-// sentence.
+// leaderOf is the leader's address in a NotLeader error: in its details or, from coordinators of earlier
+// versions, in the text of its message.
 func leaderOf(e *Error) string {
 	for _, locator := range []string{e.details.Leader, e.details.LeaderOutside} {
 		if address, err := parseLocator(locator); err == nil {

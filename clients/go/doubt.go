@@ -8,30 +8,31 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// What a client does about a server that does not answer: a suspended one keeps its connections, so nothing tells
-// the client that others have its tablets. It asks the coordinator who has them, and ends the call when the server has
-// none of them any more; whether it is made again at the new owner is decided like after a lost reply (retry). While
-// the coordinator says nothing else, the call waits: a server may be slow, and to give up a change makes its outcome
-// unknown.
+// How a client handles a server that does not answer. A suspended server keeps its connections, so the client
+// does not notice that other servers own its tablets now. The client asks the coordinator for the owners, and
+// ends the call when the server owns none of them any more. Whether the call is repeated at the new owner is
+// decided as after a lost reply (retry). Until then the call waits: the server may be slow, and giving up a
+// change makes its outcome unknown.
 
 const (
-	// How long a server is silent before its tablets are doubted; doubled each time, up to four times as long.
+	// How long a server may be silent before the coordinator is asked; doubled each time, up to four times as
+	// long.
 	firstDoubt = time.Second
-	// A coordinator that takes longer has said nothing; the next silence asks again.
+	// How long to wait for the coordinator; after further silence it is asked again.
 	questionTime = time.Second
 )
 
-// tabletKey is whose tablet is called.
+// tabletKey identifies the tablet that is called.
 type tabletKey struct{ tableID, hash uint64 }
 
-// errGivenUp ends a call whose server has none of its tablets any more.
+// errGivenUp ends a call whose server owns none of its tablets any more.
 var errGivenUp = errors.New("the server was given up")
 
-// askOwner is attempt at a tablet's owner, doubted while it is silent. tablets are those of the call. The timer costs
-// a change that is answered half a microsecond; no goroutine runs before it fires.
+// askOwner is attempt at a tablet's owner, whose ownership is checked while it is silent. tablets are those
+// of the call. The timer costs half a microsecond for an answered change; no goroutine runs before it fires.
 func (c *Client) askOwner(ctx context.Context, number int, at place, r request, decode decode, tablets []tabletKey) error {
 	if r.repeatable && patience(number) <= c.doubtAfter {
-		return c.attempt(ctx, number, at, r, decode) // it ends by then, and a new map is asked for
+		return c.attempt(ctx, number, at, r, decode) // it ends before that, and then asks for a new map
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -48,7 +49,7 @@ func (c *Client) askOwner(ctx context.Context, number int, at place, r request, 
 	return lost
 }
 
-// doubt asks until the call is over, or the server is found to have none of its tablets.
+// doubt asks the coordinator until the call is over, or the server owns none of its tablets.
 func (c *Client) doubt(ctx context.Context, giveUp context.CancelCauseFunc, serverID uint64, tablets []tabletKey) {
 	for wait := c.doubtAfter; ctx.Err() == nil; {
 		if !c.ownsOne(ctx, serverID, tablets) {
@@ -66,15 +67,15 @@ func (c *Client) doubt(ctx context.Context, giveUp context.CancelCauseFunc, serv
 	}
 }
 
-// ownsOne finds out whether a server has one of the tablets still. Each table is asked for once at most, and not at
-// all when what is known says already that the server lost the tablet.
+// ownsOne finds out whether a server still owns one of the tablets. It asks for each table at most once, and
+// not if the known map shows already that the server lost the tablet.
 func (c *Client) ownsOne(ctx context.Context, serverID uint64, tablets []tabletKey) bool {
 	asked := map[uint64]bool{}
 	for _, tablet := range tablets {
 		if c.owns(serverID, tablet) && !asked[tablet.tableID] {
 			asked[tablet.tableID] = true
 			question, cancel := context.WithTimeout(ctx, questionTime)
-			_, _ = c.refresh(question, tablet.tableID) // a failure says nothing of the owner
+			_, _ = c.refresh(question, tablet.tableID) // a failed request does not tell the owner
 			cancel()
 		}
 		if c.owns(serverID, tablet) {
@@ -84,7 +85,7 @@ func (c *Client) ownsOne(ctx context.Context, serverID uint64, tablets []tabletK
 	return false
 }
 
-// owns, as far as is known. A table that was dropped has no owners.
+// owns answers by the known map. A dropped table has no owners.
 func (c *Client) owns(serverID uint64, key tabletKey) bool {
 	c.mutex.Lock()
 	table := c.tables[key.tableID]

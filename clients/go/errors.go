@@ -8,8 +8,8 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// Code is what went wrong: the same values and names as on the wire and in the C++ client. A Code is
-// itself an error, so errors.Is(err, client.NotFound) works on every error of this package.
+// Code is an error code: the same values and names as on the wire and in the C++ client. A Code is itself an
+// error, so errors.Is(err, client.NotFound) works on every error of this package.
 type Code uint16
 
 // The codes. OK is never returned as an error.
@@ -53,14 +53,14 @@ func (c Code) String() string {
 	return fmt.Sprintf("UNKNOWN_%d", uint16(c))
 }
 
-// Error makes a Code usable with errors.Is.
+// Error makes a Code an error, for errors.Is.
 func (c Code) Error() string { return c.String() }
 
-// Error is a Code with what happened.
+// Error is a Code with a message.
 type Error struct {
 	Code    Code
 	Message string
-	// retryAfterUS is the server's wish with Retry.
+	// retryAfterUS is the server's requested wait with Retry.
 	retryAfterUS uint32
 	details      wire.ErrorDetails // none from peers of version 1
 	// notSent: the request never left, so it was not executed.
@@ -74,10 +74,10 @@ func (e *Error) Error() string {
 	return e.Code.String() + ": " + e.Message
 }
 
-// Term of the leadership that a coordinator's error speaks of; 0 if it says none.
+// Term is the term in a coordinator's error; 0 if there is none.
 func (e *Error) Term() uint64 { return e.details.Term }
 
-// retryAfter is when the peer wants to be asked again; 0 if it says nothing.
+// retryAfter is the wait that the peer requests; 0 if none.
 func (e *Error) retryAfter() time.Duration {
 	us := e.details.RetryAfterUS
 	if us == 0 && e.Code == Retry {

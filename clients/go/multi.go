@@ -30,13 +30,13 @@ type Result struct {
 	Err     error
 }
 
-// MultiRead reads many objects of any tables in few messages. Each result stands at its key's place.
+// MultiRead reads many objects of any tables in few messages. Each result is at its key's place.
 func (c *Client) MultiRead(ctx context.Context, keys []MultiKey) []Result {
 	return c.multi(ctx, wire.OpMultiRead, keyed(keys))
 }
 
-// MultiWrite writes many objects. Each has its own outcome; nothing is atomic across them. Of several with
-// one key the last takes effect last.
+// MultiWrite writes many objects. Each has its own outcome; they are not atomic together. Several with one
+// key take effect in order.
 func (c *Client) MultiWrite(ctx context.Context, objects []MultiObject) []Result {
 	operations := make([]wire.Write, len(objects))
 	for i, o := range objects {
@@ -45,7 +45,7 @@ func (c *Client) MultiWrite(ctx context.Context, objects []MultiObject) []Result
 	return c.multi(ctx, wire.OpMultiWrite, operations)
 }
 
-// MultiDelete removes many objects; a result's version is that of what was removed, 0 when there was none.
+// MultiDelete removes many objects; a result's version is that of the removed object, 0 if there was none.
 func (c *Client) MultiDelete(ctx context.Context, keys []MultiKey) []Result {
 	return c.multi(ctx, wire.OpMultiDelete, keyed(keys))
 }
@@ -58,7 +58,7 @@ func keyed(keys []MultiKey) []wire.Write {
 	return operations
 }
 
-// What one message holds at most, except that one operation always fits.
+// Limits of one message, except that one operation always fits.
 const (
 	batchBytes = 1 << 20
 	replyBytes = 1 << 20
@@ -72,12 +72,13 @@ type multiCall struct {
 	results    []Result
 	done       []bool
 	round      int
-	stale      map[uint64]*Table // maps that did not serve, by table
-	used       map[uint64]*Table // in this round
+	stale      map[uint64]*Table // maps that were wrong, by table
+	used       map[uint64]*Table // maps used in this round
 }
 
-// multi goes in rounds: what is left is grouped by server, the groups go side by side, a group's messages
-// one after the other. What a server did not do is left for the next round, until the deadline.
+// multi runs in rounds: the remaining operations are grouped by server. The groups run in parallel, a group's
+// messages one after the other. Operations that a server did not execute are left for the next round, until
+// the deadline.
 func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Write) []Result {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -100,7 +101,7 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 			break
 		}
 		if len(left) < before {
-			wait = firstWait // it goes on
+			wait = firstWait // there was progress
 		}
 		if !pause(ctx, wait, last) {
 			for _, i := range left {
@@ -125,7 +126,7 @@ func (m *multiCall) finish(i int, err error) {
 	m.results[i].Err, m.done[i] = err, true
 }
 
-// multiRound sends what is left once and returns why something is left still.
+// multiRound sends the remaining operations once, and returns why some still remain.
 func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error {
 	groups, last := c.multiGroups(ctx, m, left)
 	var mutex sync.Mutex
@@ -150,17 +151,17 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error
 	return last
 }
 
-// unserved: the map of this round did not serve.
+// unserved: the map of this round was wrong.
 func (m *multiCall) unserved(tableID uint64) { m.stale[tableID] = m.used[tableID] }
 
-// multiGroups finds the servers of what is left. What has no table is finished; what no server can be called
-// for now is left for the next round, and why is returned.
+// multiGroups finds the servers of the remaining operations. Operations without a table are finished.
+// Operations without a reachable server are left for the next round, and the reason is returned.
 func (c *Client) multiGroups(ctx context.Context, m *multiCall, left []int) (groups map[place][]int, last error) {
 	type lookup struct {
 		table *Table
 		err   error
 	}
-	tables := map[uint64]lookup{} // each is looked up once
+	tables := map[uint64]lookup{} // each table is looked up once
 	m.used = map[uint64]*Table{}
 	groups = map[place][]int{}
 	for _, i := range left {
@@ -223,7 +224,7 @@ func (c *Client) multiGroup(ctx context.Context, m *multiCall, at place, indices
 		}
 		indices = indices[len(answer.Results):]
 		if refused != nil {
-			// What follows on the same keys waits, too: of several on one key the last takes effect last.
+			// Later operations on the same keys wait, too, to keep their order.
 			indices = slices.DeleteFunc(slices.Clone(indices), func(i int) bool { return refused[m.name(i)] })
 		}
 		if answer.RetryAfterUS > 0 && len(indices) > 0 {
@@ -248,7 +249,7 @@ func (m *multiCall) tablets(indices []int) []tabletKey {
 	return keys
 }
 
-// take keeps one result; what is to be tried again is returned.
+// take stores one result; the error of an operation that must be retried is returned.
 func (m *multiCall) take(i int, result wire.MultiResult) error {
 	if Code(result.Status) == OK {
 		m.results[i] = Result{Value: result.Value, Version: result.Version}
@@ -264,7 +265,7 @@ func (m *multiCall) take(i int, result wire.MultiResult) error {
 	return nil
 }
 
-// batch is how many of the operations go into one message.
+// batch is how many of the operations fit into one message.
 func (m *multiCall) batch(indices []int) int {
 	const fixedBytes = 32
 	size := 0

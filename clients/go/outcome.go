@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// Waits between attempts; doubled each time, and each shortened by chance (jittered).
+// Waits between attempts; doubled each time, with random jitter.
 const (
 	firstWait = 2 * time.Millisecond
 	lastWait  = 250 * time.Millisecond
 )
 
-// How long the first attempt waits of a call that may be sent again.
+// The timeout of the first attempt of a call that may be repeated.
 const firstPatience = time.Second
 
-// patience is how long an attempt waits, counted from 0, of a call that may be sent again: a lost message
-// costs this, not the whole deadline. It rises, so that an overloaded server is not asked ever more.
+// patience is the timeout of an attempt (counted from 0) of a call that may be repeated: a lost message costs
+// this, not the whole deadline. It rises, so that an overloaded server does not get more and more requests.
 func patience(number int) time.Duration { return firstPatience << min(number, 3) }
 
-// jittered is between half of a wait and the whole: many clients that met the same failure do not come back together.
+// jittered is a random time between half of a wait and all of it, so that clients that saw the same failure
+// do not all retry at the same time.
 func jittered(wait time.Duration) time.Duration { return wait/2 + rand.N(wait/2+1) }
 
-// notThere: a server of another cluster that has taken the address of one of ours says no more than that ours is not
-// there. Whether the cluster is another one is for its coordinators to say.
+// notThere: WrongCluster from a server only means that its address was reused by another cluster; only
+// coordinators decide whether the cluster is wrong.
 func notThere(err error) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Code != WrongCluster {
@@ -33,7 +34,7 @@ func notThere(err error) error {
 	return &Error{Code: Unavailable, Message: e.Message, notSent: true}
 }
 
-// mayHaveHappened says whether a request that failed so may have been executed.
+// mayHaveHappened says whether a request with this error may have been executed.
 func mayHaveHappened(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) || e.notSent {
@@ -46,7 +47,7 @@ func mayHaveHappened(err error) bool {
 	return false
 }
 
-// retry decides, after an attempt, whether to try again, or what to return.
+// retry decides after an attempt whether to try again or what to return.
 func retry(err error, repeatable bool) (again bool, result error) {
 	if err == nil {
 		return false, nil
@@ -60,7 +61,7 @@ func retry(err error, repeatable bool) (again bool, result error) {
 		return true, err // certainly not executed
 	case ConnectionLost, DeadlineExceeded:
 		if e.notSent || repeatable {
-			return true, err // it is the attempt's deadline, or pause sees that it is the call's
+			return true, err // only the attempt's deadline passed; pause notices if it was the call's
 		}
 		return false, &Error{Code: Indeterminate, Message: "the reply was lost: " + e.Message}
 	case ProtocolError:
@@ -77,8 +78,8 @@ func retry(err error, repeatable bool) (again bool, result error) {
 	return false, err
 }
 
-// wantsNewMap says whether a new tablet map may cure a failure. The first lost connection is just made again:
-// most often the server is still there. One that was silent may have lost its tablets meanwhile.
+// wantsNewMap says whether a new tablet map may help. After the first lost connection the client only
+// reconnects, because the server is usually still there. A silent server may have lost its tablets meanwhile.
 func wantsNewMap(err error, number int) bool {
 	switch CodeOf(err) {
 	case OK, Retry:
@@ -89,7 +90,8 @@ func wantsNewMap(err error, number int) bool {
 	return true
 }
 
-// pause waits before the next attempt, as long as the server asked at least; false: there is no time for one.
+// pause waits before the next attempt, at least as long as the server requested; false: there is no time for
+// another attempt.
 func pause(ctx context.Context, wait time.Duration, last error) bool {
 	wait = jittered(wait)
 	var e *Error
@@ -97,7 +99,7 @@ func pause(ctx context.Context, wait time.Duration, last error) bool {
 		wait = max(wait, min(e.retryAfter(), time.Second))
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-		return false // what was said last says more than another attempt that is cut short
+		return false // the last error is more useful than that of an attempt that is cut short
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -108,14 +110,14 @@ func pause(ctx context.Context, wait time.Duration, last error) bool {
 	return ctx.Err() == nil
 }
 
-// outOfTime is what the caller gets whose context ended before an answer came.
+// outOfTime is the caller's error if its context ended before an answer came.
 func outOfTime(ctx context.Context, last error, where string) error {
 	code := Unavailable
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		code = Cancelled
 	case CodeOf(last) == Retry:
-		code = DeadlineExceeded // somebody is there, and not ready
+		code = DeadlineExceeded // a server is there, but not ready
 	}
 	return failure(code, "%s: no answer in time; the last attempt said: %v", where, last)
 }

@@ -19,7 +19,7 @@ import (
 
 const connectTimeout = 3 * time.Second
 
-// A server that was asked and has not said a byte for so long makes those who give up suspect it.
+// If a server has sent no byte for this long after a request, a call that times out suspects it.
 const silence = firstPatience / 2
 
 // session is one connection with any number of calls outstanding.
@@ -28,13 +28,13 @@ type session struct {
 	hello   wire.Hello // the server's
 	out     chan *outgoing
 	done    chan struct{} // closed when the connection is over
-	written chan struct{} // closed after that, when it is known what was sent
-	sent    uint64        // bytes that the socket took; write's until written is closed
+	written chan struct{} // closed after that, when `sent` is final
+	sent    uint64        // bytes that the socket took; owned by write until `written` is closed
 
 	mutex   sync.Mutex
-	err     error     // why it is over
-	retired error     // why nobody is to begin a call
-	quiet   time.Time // since when it was asked and has not said a byte; zero: nothing was asked since it did
+	err     error     // why it ended
+	retired error     // why no new call may begin
+	quiet   time.Time // since when requests are unanswered without a byte from the server; zero: none
 	next    uint64
 	calls   map[uint64]chan reply
 }
@@ -42,7 +42,7 @@ type session struct {
 // outgoing is a request on its way to the socket.
 type outgoing struct {
 	message []byte
-	end     uint64 // where it ends in the stream, 0 if it never came that far; write's until written is closed
+	end     uint64 // its end in the stream, 0 if it was not written; owned by write until `written` is closed
 }
 
 type reply struct {
@@ -61,8 +61,8 @@ func newSession(conn net.Conn) *session {
 		calls: map[uint64]chan reply{}}
 }
 
-// open connects and exchanges hellos. Without an id any server will do, and without a cluster one of any. The
-// session ends with alive.
+// open connects and exchanges hellos. Without an id any server is accepted, and without a cluster a server of
+// any cluster. The session ends with alive.
 func open(alive context.Context, at place, cluster uuid) (*session, error) {
 	ctx, cancel := context.WithTimeout(alive, connectTimeout)
 	defer cancel()
@@ -102,8 +102,7 @@ func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) erro
 	if _, err := io.ReadFull(s.conn, buffer); err != nil {
 		return err
 	}
-	// What speaks another protocol may be somebody else at the address of a stopped server: asked again, as
-	// whatever cannot be reached.
+	// Another program may listen at the address of a stopped server: retry, as for an unreachable server.
 	if err := s.hello.Decode(buffer); err != nil {
 		return failure(Unavailable, "%s: %v", s.conn.RemoteAddr(), err)
 	}
@@ -129,11 +128,11 @@ func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) erro
 	return nil
 }
 
-// version of the protocol that the hellos settled.
+// version is the protocol version of the connection.
 func (s *session) version() uint16 { return s.hello.VersionMax }
 
-// call sends a request and waits for its reply. Unavailable says that it was not sent, or not as a whole, so
-// that it was not executed; ConnectionLost that it may have been.
+// call sends a request and waits for its reply. Unavailable means that it was not sent completely, so it was
+// not executed; ConnectionLost that it may have been.
 func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, notSentInTime(ctx)
@@ -162,12 +161,12 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 			s.suspect()
 			return nil, failure(contextCode(ctx), "no answer from %s", s.conn.RemoteAddr())
 		}
-		// The reply came at the same moment: what is known is not to be called unknown.
+		// The reply came at the same moment: return it instead of an unknown outcome.
 		return s.take(<-answer)
 	case <-s.done:
 	}
 	<-s.written
-	select { // the reply may have come just before the end
+	select { // the reply may have come just before the end of the connection
 	case r := <-answer:
 		return s.take(r)
 	default:
@@ -178,7 +177,7 @@ func (s *session) call(ctx context.Context, op wire.Opcode, body []byte) ([]byte
 	return nil, failure(ConnectionLost, "%s", s.reason())
 }
 
-// register makes the id of a call and the channel of its reply; nil when the connection is not usable.
+// register creates the id of a call and the channel for its reply; nil if the connection is not usable.
 func (s *session) register() (uint64, chan reply) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -194,8 +193,8 @@ func (s *session) register() (uint64, chan reply) {
 	return s.next, answer
 }
 
-// forget takes a call off; with its last one a retired session ends. False: its reply has come, and is in its channel
-// or about to be.
+// forget removes a call; a retired session ends with its last call. False: the reply has come, and is in the
+// channel or will be at once.
 func (s *session) forget(id uint64) bool {
 	s.mutex.Lock()
 	_, waited := s.calls[id]
@@ -208,9 +207,10 @@ func (s *session) forget(id uint64) bool {
 	return waited
 }
 
-// suspect is called by who gives up: if the server was silent all the time, the next call makes another
-// connection. What stands between here and there may keep up one that leads nowhere. Calls that wait here
-// still do: the server may only be slow, and a write that is cut off has an unknown outcome.
+// suspect is called by a call that timed out: if the server was silent all the time, the next call opens
+// another connection, because a proxy or firewall may keep a dead connection open. Calls that wait on this
+// connection continue to wait: the server may only be slow, and a write that is cut off has an unknown
+// outcome.
 func (s *session) suspect() {
 	s.mutex.Lock()
 	quiet := s.quiet
@@ -220,7 +220,7 @@ func (s *session) suspect() {
 	}
 }
 
-// retire lets calls end that wait, and none begin.
+// retire lets outstanding calls end, and no new ones begin.
 func (s *session) retire(why error) {
 	s.mutex.Lock()
 	s.retired = cmp.Or(s.retired, why)
@@ -272,7 +272,7 @@ func contextCode(ctx context.Context) Code {
 	return DeadlineExceeded
 }
 
-// socket is a session's connection, which notes what passes.
+// socket is a session's connection, which records traffic.
 type socket struct{ of *session }
 
 func (s socket) Write(p []byte) (int, error) {
@@ -281,7 +281,7 @@ func (s socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Any byte says that the server is there, not only a whole reply.
+// Any byte shows that the server is alive, not only a whole reply.
 func (s socket) Read(p []byte) (int, error) {
 	n, err := s.of.conn.Read(p)
 	if n > 0 {
@@ -290,7 +290,7 @@ func (s socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// write sends what is queued, together what came together.
+// write sends queued requests; those that were queued together go together.
 func (s *session) write() {
 	defer close(s.written)
 	buffered := bufio.NewWriterSize(socket{s}, 64<<10)
@@ -301,7 +301,7 @@ func (s *session) write() {
 			queued += uint64(len(o.message))
 			o.end = queued
 			_, err := buffered.Write(o.message)
-			o.message = nil // its call waits on, it need not
+			o.message = nil // free the message while its call still waits
 			if err == nil && len(s.out) == 0 {
 				err = buffered.Flush()
 			}
@@ -347,7 +347,7 @@ func (s *session) read() {
 	}
 }
 
-// end closes the session once, with the reason that callers are told.
+// end closes the session once, with the error for its callers.
 func (s *session) end(err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -374,7 +374,7 @@ func (s *session) reason() string {
 	return fmt.Sprintf("connection to %s: %v", s.conn.RemoteAddr(), cmp.Or(s.err, s.retired))
 }
 
-// parseLocator gives host:port of "tcp:host=H,port=P".
+// parseLocator returns host:port of "tcp:host=H,port=P".
 func parseLocator(locator string) (string, error) {
 	rest, ok := strings.CutPrefix(locator, "tcp:")
 	if !ok {

@@ -11,8 +11,8 @@ const (
 )
 
 // setOptions makes the kernel give up, as in the C++ client, when sent bytes are not acknowledged for twenty
-// seconds: a peer that vanished without a word (its node died, its address went) would be believed for a
-// quarter of an hour otherwise. Where the option is refused that still holds, and connecting works all the same.
+// seconds: without this, the kernel would wait a quarter of an hour for a peer that vanished (its node died,
+// its address is gone). If the option is refused, connecting still works.
 func setOptions(_, _ string, connection syscall.RawConn) error {
 	return connection.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(userTimeout.Milliseconds()))

@@ -10,13 +10,13 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// place is a server where it can be called.
+// place is a server's id and address.
 type place struct {
 	address  string
 	serverID uint64
 }
 
-// remember keeps a table's tablets, if they have every hash once.
+// remember caches a table's tablets, if they cover every hash once.
 func (c *Client) remember(table *Table) error {
 	if err := checkMap(table); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (c *Client) remember(table *Table) error {
 	return nil
 }
 
-// checkMap says whether tablets, in the order they came, have every hash once.
+// checkMap checks that the tablets are in order and cover every hash once.
 func checkMap(table *Table) error {
 	covered, next := false, uint64(0) // covered: up to the last hash
 	for _, tablet := range table.Tablets {
@@ -48,9 +48,9 @@ func (c *Client) forget(tableID uint64) {
 	delete(c.tables, tableID)
 }
 
-// table gives a table's tablets. stale is the map that did not serve, nil if none was tried: the coordinator is asked
-// only while that is still the one that is known. While the coordinator cannot be asked, what is known still serves.
-// That the table does not exist, or that the coordinators are of another cluster, is the end of the call.
+// table returns a table's tablets. stale is the map that was wrong, nil if none was tried: the coordinator is
+// asked only if that is still the cached map. While the coordinator does not answer, the cached map is used.
+// If the table does not exist, or the coordinators belong to another cluster, the call ends.
 func (c *Client) table(ctx context.Context, id uint64, stale *Table) (*Table, error) {
 	c.mutex.Lock()
 	known := c.tables[id]
@@ -75,8 +75,8 @@ func (c *Client) table(ctx context.Context, id uint64, stale *Table) (*Table, er
 	return nil, err
 }
 
-// refresh asks the coordinator for a table's tablets: once for all who want to know meanwhile. The question has the
-// time of the call that began it; a call that has more time asks again.
+// refresh asks the coordinator for a table's tablets, with one request for all concurrent callers. The
+// request has the deadline of the call that began it; a call with more time asks again.
 func (c *Client) refresh(ctx context.Context, id uint64) (*Table, error) {
 	for {
 		mine := false
@@ -116,7 +116,8 @@ func (c *Client) askForTable(ctx context.Context, id uint64) (*Table, error) {
 	return answer, nil
 }
 
-// sameDeadline is a child of parent that ends by the deadline of another context, and not when that is cancelled.
+// sameDeadline is a child of parent with the deadline of another context, but without that one's
+// cancellation.
 func sameDeadline(parent, other context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := other.Deadline(); ok {
 		return context.WithDeadline(parent, deadline)
@@ -124,12 +125,12 @@ func sameDeadline(parent, other context.Context) (context.Context, context.Cance
 	return context.WithCancel(parent)
 }
 
-// tabletOf finds the tablet in which a hash lies; checkMap saw that there is one.
+// tabletOf finds the tablet of a hash; checkMap has checked that there is one.
 func tabletOf(table *Table, hash uint64) *wire.Tablet {
 	return &table.Tablets[sort.Search(len(table.Tablets), func(i int) bool { return table.Tablets[i].EndHash >= hash })]
 }
 
-// reach says where a tablet's server can be called, or why it cannot be now.
+// reach returns the address of a tablet's server, or why it cannot be called now.
 func reach(tablet *wire.Tablet) (place, error) {
 	if tablet.State == wire.TabletCreating {
 		return place{}, failure(Unavailable, "the tablet is being created")
@@ -150,11 +151,11 @@ func where(table *Table, tablet *wire.Tablet) string {
 		table.Name, table.ID, tablet.StartHash, tablet.EndHash, tablet.ServerID)
 }
 
-// tabletCall is a call to whichever server has the tablet of a hash.
+// tabletCall is a call to the server that owns the tablet of a hash.
 type tabletCall struct {
 	request
 	tableID, hash uint64
-	only          uint64 // not 0: Unavailable when another server has the tablet
+	only          uint64 // not 0: Unavailable if another server owns the tablet
 }
 
 // data calls the server that owns a hash, until the deadline.
@@ -163,8 +164,8 @@ func (c *Client) data(ctx context.Context, tableID, hash uint64, op wire.Opcode,
 	return err
 }
 
-// callTablet makes a call, until the deadline, and gives the id of the server that answered. What fails in
-// asking which one to call says nothing about the call itself.
+// callTablet makes a call, with retries until the deadline, and returns the id of the server that answered. A
+// failure to find the owner does not mean that the call itself was executed.
 func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder) (uint64, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

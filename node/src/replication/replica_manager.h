@@ -106,7 +106,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// How often each backup is asked for one of its closed replicas, in rotation. Otherwise a
     /// master that writes nothing would not learn of a failed device.
     Duration check_interval = std::chrono::seconds(10);
-    /// Segments whose lost replicas are re-created at the same time; open segments do not count here.
+    /// Segments whose lost replicas are re-created at the same time, without open segments.
     uint32_t concurrent_repairs = 4;
     /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
     /// however long that takes: OK once it is durable; anything else is final (CRASHED: the cluster

@@ -1,6 +1,6 @@
 package wire
 
-// RejectFlags say when an operation shall fail instead of taking effect.
+// RejectFlags are conditions under which an operation fails instead of taking effect.
 type RejectFlags uint32
 
 // Flags of RejectRules.
@@ -165,7 +165,7 @@ func bit(set bool) byte {
 type Page struct {
 	NextCursor, TabletEnd uint64
 	Done                  bool
-	CursorIsPlace         bool // means the same on every server
+	CursorIsPlace         bool // valid on every server
 	Objects               []Object
 }
 
@@ -202,14 +202,14 @@ func (p *Page) Decode(from []byte) error {
 	return r.Done()
 }
 
-// ErrorBody is the body of a reply that is not OK. Details follow the message if they say anything.
+// ErrorBody is the body of a reply that is not OK. Details follow the message if they are not empty.
 type ErrorBody struct {
 	RetryAfterUS uint32
 	Message      string
 	Details      ErrorDetails
 }
 
-// ErrorDetails is what a program does about an error. Later versions append fields.
+// ErrorDetails are the details of an error for programs. Later versions append fields.
 type ErrorDetails struct {
 	Flags         uint64
 	Leader        string // locator of the leading coordinator, inside the cluster
@@ -236,8 +236,8 @@ func (d *ErrorDetails) encode(to []byte) []byte {
 	return order.AppendUint32(order.AppendUint64(to, d.Term), d.RetryAfterUS)
 }
 
-// Decode reads the body. What follows the message never fails: other versions have other details, and
-// what is not there, or does not fit, is zero.
+// Decode reads the body. Bytes after the message never cause an error: other versions have other details, and
+// missing or cut off fields are zero.
 func (e *ErrorBody) Decode(from []byte) error {
 	r := NewReader(from)
 	e.RetryAfterUS = r.U32()
@@ -257,7 +257,8 @@ func (d *ErrorDetails) decode(r *Reader) {
 	d.Term, d.RetryAfterUS = r.U64(), r.U32()
 }
 
-// Control is the body of an operation on tables or of the cluster. Its bytes depend on the version that the hello settled.
+// Control is the body of an operation on tables or of the cluster. Its bytes depend on the protocol version
+// of the connection.
 type Control interface {
 	EncodeIn(version uint16, to []byte) []byte
 	DecodeIn(version uint16, from []byte) error
@@ -276,7 +277,7 @@ func decodeIn(version uint16, from []byte, read func(*Reader)) error {
 	return r.Done()
 }
 
-// ClusterInfo is what a coordinator says of itself.
+// ClusterInfo is a coordinator's answer about its cluster.
 type ClusterInfo struct {
 	ClusterUUID      [16]byte
 	ClusterName      string
@@ -425,7 +426,7 @@ func (c *CreateTable) DecodeIn(version uint16, from []byte) error {
 	})
 }
 
-// DropTable asks for the end of a table.
+// DropTable drops a table.
 type DropTable struct{ Name string }
 
 // EncodeIn appends the body.
@@ -442,7 +443,7 @@ func (d *DropTable) DecodeIn(version uint16, from []byte) error {
 	})
 }
 
-// GetTable asks for a table by name or, when that is empty, by id.
+// GetTable asks for a table by name or, if that is empty, by id.
 type GetTable struct {
 	Name string
 	ID   uint64

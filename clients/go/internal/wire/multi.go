@@ -1,6 +1,6 @@
 package wire
 
-// NumberType says how the 8 bytes of a counter are read.
+// NumberType is the type of the 8 bytes of a counter.
 type NumberType uint8
 
 // Types of numbers, both little-endian.
@@ -116,7 +116,7 @@ type MultiResult struct {
 	Value   []byte
 }
 
-// MultiReply answers the first operations of a request; those behind them were not executed.
+// MultiReply answers the first operations of a request; the others were not executed.
 type MultiReply struct {
 	RetryAfterUS uint32
 	Results      []MultiResult

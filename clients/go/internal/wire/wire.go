@@ -31,7 +31,7 @@ const (
 	KindReply   = 2
 )
 
-// Opcode says what a message asks for.
+// Opcode is the operation of a message.
 type Opcode uint16
 
 // Operations that a client uses.
@@ -52,7 +52,7 @@ const (
 	OpGetTable       Opcode = 68
 )
 
-// TabletState as the coordinator gives it.
+// TabletState is a tablet's state at the coordinator.
 type TabletState uint8
 
 // States of tablets.
@@ -62,12 +62,12 @@ const (
 	TabletUnavailable TabletState = 3
 )
 
-// ErrMalformed means bytes that are not what the format says.
+// ErrMalformed means bytes that do not follow the format.
 var ErrMalformed = errors.New("malformed bytes")
 
 var order = binary.LittleEndian
 
-// KeyHash is where a key lies in its table.
+// KeyHash is the hash of a key, which decides its tablet.
 func KeyHash(tableID uint64, key []byte) uint64 { return xxh3.HashSeed(key, tableID) }
 
 // Hello is what each side sends first.
@@ -106,7 +106,7 @@ func (h *Hello) Decode(from []byte) error {
 	return nil
 }
 
-// Header is before every body.
+// Header precedes every body.
 type Header struct {
 	BodyLength uint32
 	Kind       uint8
@@ -152,16 +152,17 @@ func Message(to []byte, h Header, body []byte) []byte {
 	return append(h.Encode(to), body...)
 }
 
-// Extensible is the first version of the protocol in which every struct of a control body has its length in front.
+// Extensible is the first version of the protocol in which every struct of a control body begins with its
+// length.
 const Extensible = 2
 
-// writer puts a control body together.
+// writer builds a control body.
 type writer struct {
 	to      []byte
 	version uint16
 }
 
-// structure writes a struct: its fields, behind their length if the version has one.
+// structure writes a struct: its fields, after their length if the version has one.
 func (w *writer) structure(fields func()) {
 	if w.version < Extensible {
 		fields()
@@ -177,14 +178,14 @@ func (w *writer) u32(n uint32)  { w.to = order.AppendUint32(w.to, n) }
 func (w *writer) u64(n uint64)  { w.to = order.AppendUint64(w.to, n) }
 func (w *writer) text(s string) { w.to = appendText(w.to, s) }
 
-// Reader takes a body apart. After the first thing that does not fit, everything is zero and Done fails.
+// Reader decodes a body. After the first field that does not fit, all values are zero and Done fails.
 type Reader struct {
 	rest    []byte
 	bad     bool
 	version uint16 // of a control body
 }
 
-// structure reads a struct. What a newer writer added to it is passed over.
+// structure reads a struct, and skips fields that a newer writer added.
 func (r *Reader) structure(fields func()) {
 	if r.version < Extensible {
 		fields()
@@ -197,7 +198,7 @@ func (r *Reader) structure(fields func()) {
 	r.rest = behind
 }
 
-// since says whether a field that was added in a version is there: a peer of this version that is older may not send it.
+// since says whether a field that was added later is there: an older peer may not send it.
 func (r *Reader) since(version uint16) bool {
 	return r.version >= version && !r.bad && len(r.rest) > 0
 }

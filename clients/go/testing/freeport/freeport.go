@@ -1,10 +1,9 @@
 // Package freeport finds TCP ports on loopback for programs that tests start.
 //
-// A test that listens on port 0, closes the listener and hands the number to another program races with
-// every outgoing connection of the machine: the kernel takes their ports from the same range. These come
-// from below that range (net.ipv4.ip_local_port_range begins at 32768). They are given out in blocks, and a
-// block belongs to one caller for as long as its process lives, so that tests running side by side never
-// get the same ones.
+// A test that listens on port 0, closes the listener and hands the number to another program races with every
+// outgoing connection of the machine: the kernel takes their ports from the same range. These come from below
+// that range (net.ipv4.ip_local_port_range begins at 32768). They are given out in blocks, and a block
+// belongs to one process during its lifetime, so that concurrent tests never get the same ports.
 package freeport
 
 import (
@@ -28,8 +27,8 @@ var (
 	taken []*os.File // locked until the process ends
 )
 
-// Base returns a port b such that b and b+o, for each of these offsets, can be listened on now and are
-// given to nobody else. Offsets are 0 to 99.
+// Base returns a port b such that b and b+o, for each of these offsets, are free now and reserved for this
+// process. Offsets are 0 to 99.
 func Base(offsets ...int) (int, error) {
 	for _, offset := range offsets {
 		if offset < 0 || offset >= block {
@@ -45,7 +44,7 @@ func Base(offsets ...int) (int, error) {
 			return 0, err
 		}
 		if lock == nil {
-			continue // somebody else's
+			continue // in use by another process
 		}
 		if free(base, offsets) {
 			taken = append(taken, lock)
@@ -59,12 +58,12 @@ func Base(offsets ...int) (int, error) {
 // One returns one free port.
 func One() (int, error) { return Base() }
 
-// reserve locks the file that stands for a block; nil if another has it.
+// reserve locks the file of a block; nil if another process has it.
 func reserve(base int) (*os.File, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("ramcloud-ports-%d.lock", base))
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
 	if os.IsPermission(err) {
-		return nil, nil // another user's
+		return nil, nil // owned by another user
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reserving ports: %w", err)
