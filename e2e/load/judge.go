@@ -16,16 +16,16 @@ import (
 // checkLimit is how long the search for an order of the operations may take.
 const checkLimit = 2 * time.Minute
 
-// Limits are what may be done to a load.
+// Limits are the disturbances and failures that a load tolerates.
 type Limits struct {
-	// Gap is how long a client may go without an operation that succeeds, as a multiple of the longest such time before
-	// anything was done to the cluster. 0: it is not judged.
+	// Gap is how long a client may go without an operation that succeeds, as a multiple of its longest such time
+	// in the quiet cluster. 0: not checked.
 	Gap float64
-	// Expected are failures that belong to what is done. nil: none.
+	// Expected says which failures the disturbance may cause. nil: none.
 	Expected func(Operation) bool
 }
 
-// Verdict is what a load saw, and what is wrong with it.
+// Verdict is the result of a load: what its clients saw, and the errors in it.
 type Verdict struct {
 	Succeeded int
 	Took      time.Duration
@@ -58,7 +58,7 @@ func (v Verdict) Draw(path string) error {
 	return porcupine.Visualize(registers, v.history, file)
 }
 
-// judge looks at what was done until the load was stopped; until disturbed nothing was done to the cluster.
+// judge checks the operations of a stopped load. Until `disturbed` the cluster was quiet.
 func judge(operations []Operation, disturbed, stopped time.Duration, limits Limits) Verdict {
 	v := Verdict{Took: stopped, Failures: map[string]int{}}
 	problem := func(format string, values ...any) { v.Problems = append(v.Problems, fmt.Sprintf(format, values...)) }
@@ -88,7 +88,7 @@ func judge(operations []Operation, disturbed, stopped time.Duration, limits Limi
 	return v
 }
 
-// failure is the kind of a failure: its text would be another each time.
+// failure is the kind of a failure, because its text differs each time.
 func failure(o Operation) string {
 	what := "read"
 	if o.Write {
@@ -152,8 +152,8 @@ var registers = porcupine.Model{
 	},
 }
 
-// forPorcupine leaves out what says nothing: reads that failed, and writes of which the client says that they did not
-// happen. A write whose outcome is not known may take effect at any later time.
+// forPorcupine leaves out operations without information: failed reads, and writes that by the client's
+// answer did not happen. A write whose outcome is not known may take effect at any later time.
 func forPorcupine(operations []Operation) (out []porcupine.Operation) {
 	for _, o := range operations {
 		end := int64(o.Return)
@@ -172,10 +172,10 @@ func forPorcupine(operations []Operation) (out []porcupine.Operation) {
 func mayHaveHappened(err error) bool {
 	switch client.CodeOf(err) {
 	case client.Unavailable, client.DeadlineExceeded:
-		return false // so the client promises
+		return false // the client promises that
 	}
 	return true
 }
 
-// Wrong is all that is wrong, empty: nothing.
+// Wrong lists all errors; empty if there are none.
 func (v Verdict) Wrong() string { return strings.Join(v.Problems, "; ") }

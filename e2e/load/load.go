@@ -1,5 +1,5 @@
-// Package load works on a table from outside a cluster while something is done to the cluster, records every operation,
-// and judges what it saw: gaps, failures and linearizability.
+// Package load works on a table from outside a cluster while something is done to the cluster, records every
+// operation, and judges the history: gaps, failures and linearizability.
 package load
 
 import (
@@ -29,7 +29,7 @@ type Operation struct {
 	Client       int
 	Key          int
 	Write        bool
-	Value        string        // that was written or read
+	Value        string        // the value written or read
 	Call, Return time.Duration // since the load began
 	Err          error
 }
@@ -37,13 +37,13 @@ type Operation struct {
 // Load is a number of clients that work on a table of their own.
 type Load struct {
 	Client *client.Client
-	// Table is as it was when it was created.
+	// Table has the tablets as they were when it was created.
 	Table client.Table
 
 	began     time.Time
 	cancel    context.CancelFunc
 	ended     sync.WaitGroup
-	disturbed time.Duration // until then nothing was done to the cluster
+	disturbed time.Duration // the cluster was quiet until then
 	stopped   time.Duration
 
 	mutex      sync.Mutex
@@ -109,7 +109,7 @@ func (l *Load) one(o Operation) {
 	}
 }
 
-// Quiet waits until enough was done to know how long gaps are while nothing is done to the cluster.
+// Quiet waits until enough operations were done to know the length of gaps in a quiet cluster.
 func (l *Load) Quiet(ctx context.Context) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -129,7 +129,7 @@ func (l *Load) Quiet(ctx context.Context) error {
 	}
 }
 
-// Stop ends the load, and judges what it saw. The client is still connected, until Close.
+// Stop ends the load, and judges its history. The client is still connected, until Close.
 func (l *Load) Stop(limits Limits) Verdict {
 	l.stopped = time.Since(l.began)
 	l.cancel()

@@ -30,7 +30,7 @@ func (r *replicated) recoveries() []shownRecovery {
 	return list
 }
 
-// lossAnswer is what `ramcloud recovery accept-loss` says.
+// lossAnswer is the JSON of `ramcloud recovery accept-loss`.
 type lossAnswer struct {
 	Accepted   bool
 	Effect     string
@@ -56,7 +56,8 @@ func (r *replicated) acceptLoss(arguments ...string) (lossAnswer, result) {
 	return answer, done
 }
 
-// acceptBlocked gives up what the recovery of this server lacks, as an operator does: by the preview's command.
+// acceptBlocked accepts the loss of this server's recovery as an operator does: by the command that the
+// preview prints.
 func (r *replicated) acceptBlocked(id uint64) {
 	r.t.Helper()
 	server := fmt.Sprint(id)
@@ -112,7 +113,7 @@ func (r *replicated) onlyOwner(table string) (*daemon, uint64) {
 	return nil, 0
 }
 
-// fullest is the server with most replicas, besides the owner: it has some of the owner's.
+// fullest is the server with most replicas, other than the owner; it has some of the owner's segments.
 func (r *replicated) fullest(owner *daemon) (most *daemon) {
 	r.t.Helper()
 	r.eventually("replicas that are known", func() bool {
@@ -140,8 +141,8 @@ func (r *replicated) moveAway(d *daemon) (folder string) {
 	return folder
 }
 
-// Two of three folders are lost with R = 1. The recoveries are BLOCKED until their loss is accepted; then what is left is
-// served, versions rise, and a folder that comes back too late changes nothing.
+// Two of three folders are lost with R = 1. The recoveries are BLOCKED until their loss is accepted; then the
+// remaining data is served, versions rise, and a folder that comes back too late changes nothing.
 func TestALossIsAcceptedAndTheRestIsServed(t *testing.T) {
 	const keys = 60
 	r := startReplicatedWith(t, func(_ *replicated, _ int, d *daemon) {
@@ -172,7 +173,7 @@ func TestALossIsAcceptedAndTheRestIsServed(t *testing.T) {
 			versions[i] = version
 		}
 	}
-	old := append([]byte("old"), make([]byte, 400_000)...) // together several segments
+	old := append([]byte("old"), make([]byte, 400_000)...) // several segments in all
 	write(old)
 	owner, former := r.onlyOwner("kept")
 	gone := r.fullest(owner)
@@ -261,7 +262,7 @@ func (r *replicated) startWithFolder(like *daemon, folder string) {
 	r.restart(d)
 }
 
-// checkAudit: it is known for ever who gave up what, and why.
+// checkAudit: the audit records who accepted which loss, and why.
 func (r *replicated) checkAudit(server uint64) {
 	r.t.Helper()
 	var losses []struct {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// So many hostile connections are open at once.
+	// How many hostile connections are open at once.
 	waveSize = 2000
 	// How long a wave's connections are held and dripped into, once all of them are open.
 	waveTime = 2 * time.Second
-	// In the environment of a process that is to attack: what, as JSON.
+	// The environment variable with the assault as JSON, for a process that is to attack.
 	attackVariable = "RAMCLOUD_TEST_ATTACK"
 )
 
-// TestMain lets this program be the attacker of its own tests: a process of its own can be given the
-// processor only when nobody who behaves wants it. (Real strangers bring their own machines.)
+// TestMain lets this program be the attacker of its own tests: a separate process can get a scheduling class
+// that uses only idle processor time. (Real attackers have machines of their own.)
 func TestMain(m *testing.M) {
 	if order := os.Getenv(attackVariable); order != "" {
 		var a assault
@@ -58,7 +58,7 @@ type target struct {
 	Kind    kind
 }
 
-// assault is what an attacking process does.
+// assault is the task of an attacking process.
 type assault struct {
 	Targets  []target
 	Greeting []byte // a client's hello
@@ -75,7 +75,7 @@ const (
 	drips                // sends a byte now and then
 )
 
-// opening is what a hostile connection begins with, and what it does then.
+// opening is the first bytes of a hostile connection, and its behaviour after them.
 type opening struct {
 	name  string
 	bytes []byte
@@ -93,8 +93,8 @@ func (s stranger) request(length uint32, body int) []byte {
 	return append(append(append([]byte{}, s.greeting...), header...), s.noise[:body]...)
 }
 
-// requests are of clients, with bodies that mean nothing, and unknown ones. (Not of servers and coordinators: whoever
-// makes those up well can do what they can, until there is authentication.)
+// requests have the opcodes of clients, with random bodies, and unknown opcodes. (Not those of servers and
+// coordinators: without authentication a well-made one is executed.)
 func (s stranger) requests(random *rand.Rand) []byte {
 	var all []byte
 	for i := range 300 {
@@ -153,7 +153,7 @@ func (s stranger) grpc(random *rand.Rand) []opening {
 	}
 }
 
-// attack makes the one hostile connection and leaves it when told to.
+// attack makes one hostile connection and closes it when the context ends.
 func attack(address string, o opening, random *rand.Rand, opened func(), leave <-chan struct{}) error {
 	connection, err := net.DialTimeout("tcp", address, limit)
 	if err != nil {
@@ -162,7 +162,7 @@ func attack(address string, o opening, random *rand.Rand, opened func(), leave <
 	}
 	defer func() { _ = connection.Close() }()
 	_ = connection.SetDeadline(time.Now().Add(limit))
-	_, _ = connection.Write(o.bytes) // the daemon may hang up in the middle of it: that is its right
+	_, _ = connection.Write(o.bytes) // the daemon may close the connection in the middle of it
 	opened()
 	switch o.then {
 	case leaves:
@@ -215,7 +215,7 @@ func (a assault) run(report io.Writer) {
 	for made := 0; made < a.Total; made += waveSize {
 		leave := make(chan struct{})
 		var opened, ended sync.WaitGroup
-		turns := make(chan struct{}, 64) // so many connect at a time
+		turns := make(chan struct{}, 64) // how many connect at a time
 		for i := range min(waveSize, a.Total-made) {
 			at := a.Targets[i%len(a.Targets)]
 			mine := rand.New(rand.NewPCG(uint64(made), uint64(i)))
@@ -240,8 +240,8 @@ func (a assault) run(report io.Writer) {
 	}
 }
 
-// begin starts a process that attacks with what nobody else wants of the processor. It returns a channel that is closed
-// when that has ended, and how many connections it has made so far. What it could not do is the test's error.
+// begin starts a process that attacks with idle processor time only. It returns a channel that is closed when
+// the process has ended, and the number of connections made so far. Failures of the attack fail the test.
 func (a assault) begin(t *testing.T) (<-chan struct{}, *atomic.Int64) {
 	t.Helper()
 	order, err := json.Marshal(a)

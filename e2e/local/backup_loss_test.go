@@ -8,8 +8,8 @@ import (
 	"ramcloud.dev/client"
 )
 
-// splitByTable gives the server that has the only tablet of the table, and the others: these can be killed
-// without a write failing for want of its master.
+// splitByTable gives the server that has the only tablet of the table, and the others: the others can be
+// killed without killing the table's master.
 func (c *cluster) splitByTable(of *client.Client, table *client.Table) (owner *daemon, others []*daemon) {
 	c.t.Helper()
 	var id uint64
@@ -35,8 +35,8 @@ func (c *cluster) whole() bool {
 	return s.Replication.AllSegmentsReplicated && s.Replication.SegmentsDegraded == 0 && s.Replication.MastersWaiting == 0
 }
 
-// Two of four servers are killed one after the other, with time to re-replicate in between: writes go on,
-// and the folders that remain hold every acknowledged one.
+// Two of four servers are killed one after the other, with time to re-replicate in between: writes go on, and
+// the remaining folders hold every acknowledged write.
 func TestLostBackupsAreReplacedUnderLoad(t *testing.T) {
 	c := startCluster(t, 4, "--replicas", "2")
 	of := c.client()
@@ -56,12 +56,12 @@ func TestLostBackupsAreReplacedUnderLoad(t *testing.T) {
 	c.killAll()
 	rest := slices.DeleteFunc(slices.Clone(c.servers()), func(d *daemon) bool { return d == others[0] || d == others[1] })
 	checkRebuilt(t, l, rebuild(t, rest))
-	// The folders of the dead, which lack the end, do no harm.
+	// The dead servers' folders, which lack the end of the log, may be given as well.
 	checkRebuilt(t, l, rebuild(t, c.servers()))
 }
 
-// With R = 2 and one other server left writes go on with one replica each, and say so; when the third
-// comes back every segment gets its second. Then nobody needs what it had before.
+// With R = 2 and one other server left writes go on with one replica each, and say so; when the third comes
+// back every segment gets its second. Then its former replicas are not needed any more.
 func TestWritesGoOnDegradedUntilABackupReturns(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "2")
 	of := c.client()

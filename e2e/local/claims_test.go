@@ -19,7 +19,7 @@ const (
 	highestTerm     = uint64(1) << 62 // nothing above it is a term or a revision
 )
 
-// logOf is what a process of this name has written since the test started it last.
+// logOf is the log of a process since the test started it last.
 func (c *cluster) logOf(d *daemon) string {
 	for _, p := range c.extra {
 		if p.pid() == d.PID {
@@ -58,7 +58,7 @@ func (i *impostor) serve(_ *door, conn net.Conn) {
 	if _, err := io.ReadFull(conn, hello); err != nil {
 		return
 	}
-	hello[8], hello[10] = 1, 1 // whoever is asked for is here, and speaks version 1
+	hello[8], hello[10] = 1, 1 // accepts any server id, and speaks version 1
 	if _, err := conn.Write(hello); err != nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (i *impostor) answer(opcode uint16) (status uint16, text string) {
 	return 0, ""
 }
 
-// enlist has a coordinator know the impostor, and gives its id.
+// enlist enlists the impostor at a coordinator, and returns its id.
 func (i *impostor) enlist(t *testing.T, coordinator *daemon) uint64 {
 	t.Helper()
 	text := func(body []byte, text string) []byte {
@@ -121,8 +121,8 @@ func (i *impostor) enlist(t *testing.T, coordinator *daemon) uint64 {
 	return binary.LittleEndian.Uint64([]byte(reply))
 }
 
-// Messages with terms and revisions that nobody gave out, and a server that claims to know such a term, stop neither
-// servers nor the leader: what is refused is counted, and named in the log.
+// Messages with made-up terms and revisions, and a server that claims such a term, stop neither servers nor
+// the leader: refused messages are counted, and named in the log.
 func TestMadeUpTermsStopNobody(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -194,7 +194,7 @@ func TestMadeUpTermsStopNobody(t *testing.T) {
 		t.Errorf("the leader's log does not say what was claimed:\n%s", text)
 	}
 
-	// Above what may be true the leader rises, and goes on.
+	// The leader rises above a claimed term that is possible, and goes on.
 	claimed := term + 1_000_000
 	liar.claims.Store(claimed)
 	r.eventually("a term above the claim", func() bool { return r.term(of) > claimed })

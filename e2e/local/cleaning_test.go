@@ -10,8 +10,9 @@ import (
 	"ramcloud.dev/client"
 )
 
-// A table of 70 MB, overwritten until more than the memory of all servers was written, twice; one of them dies
-// meanwhile. Memory is used again, all acknowledged values are there, and the daemons stay within what they said.
+// A table of 70 MB, overwritten until more than the memory of all servers was written, twice; one of them
+// dies meanwhile. Memory is used again, all acknowledged values are there, and the daemons' memory stays
+// within their limits.
 func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
 	for _, cleans := range []struct{ levels, threads, kind string }{
 		{"two-level", "1", "compaction"},
@@ -87,7 +88,7 @@ func TestAFullServerServesReadsAndRecoversByDeletes(t *testing.T) {
 		}
 		from := 1_000_000 * (round + 1)
 		live += fill(from) - from
-		// Room comes a segment at a time, and a segment is an eighth of this memory.
+		// Cleaning frees a segment at a time, which is an eighth of this memory.
 		if live < full*7/10 {
 			t.Errorf("round %d: full with %d values, at first it was with %d", round, live, full)
 		}

@@ -1,6 +1,5 @@
-// Package local runs real clusters of processes on this machine and does to them what production does:
-// kills, stops, damages and floods them. The programs are those of `make build` (RAMCLOUD_BIN_DIR names
-// another folder).
+// Package local runs real clusters of processes on this machine, and kills, stops, damages and floods them.
+// The programs are those of `make build` (RAMCLOUD_BIN_DIR names another folder).
 package local
 
 import (
@@ -25,7 +24,7 @@ import (
 	"ramcloud.dev/client/testing/freeport"
 )
 
-// limit bounds every wait for something that must come; reaching it is a failure, never a measurement.
+// limit bounds every wait for a condition; reaching it fails the test, and is never a measurement.
 const limit = 60 * time.Second
 
 // program is the path of one of the built programs.
@@ -80,18 +79,18 @@ func (o *output) String() string {
 type process struct {
 	command *exec.Cmd
 	log     *output
-	ended   chan struct{} // closed when it was waited for
+	ended   chan struct{} // closed when Wait has returned
 	err     error         // of Wait; read after ended
 }
 
 func (p *process) pid() int { return p.command.Process.Pid }
 
-// start runs a program whose end the test sees to; lines gets those of its standard output.
+// start runs a program that ends with the test; lines gets the lines of its standard output.
 func start(t *testing.T, path string, arguments []string, lines func(string)) *process {
 	return startWith(t, path, arguments, nil, lines)
 }
 
-// startWith does so with more in the environment.
+// startWith does the same with more environment variables.
 func startWith(t *testing.T, path string, arguments, environment []string, lines func(string)) *process {
 	p := &process{command: exec.Command(path, arguments...), log: &output{}, ended: make(chan struct{})}
 	reader, writer := io.Pipe()
@@ -115,7 +114,7 @@ func startWith(t *testing.T, path string, arguments, environment []string, lines
 	return p
 }
 
-// daemon is an entry of processes.json, or its successor that a test started by hand.
+// daemon is an entry of processes.json, or a process that the test started in its place.
 type daemon struct {
 	Role  string
 	Name  string
@@ -136,7 +135,7 @@ type cluster struct {
 	dev     *process
 	daemons []*daemon
 	extra   []*process // restarted by hand
-	pids    []int      // every process there ever was
+	pids    []int      // all processes, ended ones too
 }
 
 // startCluster starts servers and a coordinator and waits until they are ready. When the test ends,
@@ -189,14 +188,14 @@ func startCluster(t *testing.T, servers int, flags ...string) *cluster {
 func (c *cluster) coordinator() *daemon { return c.daemons[0] }
 func (c *cluster) servers() []*daemon   { return c.daemons[1:] }
 
-// kill -9, without waiting: the parent collects it.
+// kill -9, without waiting: the parent process waits for it.
 func (c *cluster) kill(d *daemon) {
 	c.t.Helper()
 	if err := syscall.Kill(d.PID, syscall.SIGKILL); err != nil {
 		c.t.Fatalf("kill -9 of %s: %v", d.Name, err)
 	}
 	c.eventually("the end of "+d.Name, func() bool { return !alive(d.PID) })
-	// Its first thread may be gone before the others let go of its ports.
+	// Its first thread may have ended before the others release its ports.
 	for _, p := range c.extra {
 		if p.pid() == d.PID {
 			<-p.ended
@@ -231,7 +230,7 @@ func (c *cluster) restart(d *daemon) *process {
 	return p
 }
 
-// stop asks everything to end, and fails the test if something stays.
+// stop asks all processes to end, and fails the test if one does not.
 func (c *cluster) stop() {
 	if c.t.Failed() {
 		text := c.dev.log.String()
@@ -305,7 +304,7 @@ func (c *cluster) table(of *client.Client, name string, span uint32) *client.Tab
 	return table
 }
 
-// status is what `ramcloud status` says.
+// status is the JSON of `ramcloud status`.
 type status struct {
 	Health             string
 	Reasons            []string
@@ -361,7 +360,7 @@ func (c *cluster) ask(into any, command string) {
 	}
 }
 
-// result is a program's end.
+// result is a program's output and exit code.
 type result struct {
 	code           int
 	stdout, stderr string

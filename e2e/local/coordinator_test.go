@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Data operations do not need the coordinator, and its successor knows everything it knew.
+// Data operations do not need the coordinator, and the next coordinator has all its metadata.
 func TestKilledCoordinatorLosesNothing(t *testing.T) {
 	c := startCluster(t, 4, "--replicas", "2")
 	before := c.serverViews()
@@ -34,7 +34,7 @@ func TestKilledCoordinatorLosesNothing(t *testing.T) {
 	}
 }
 
-// Its successor's successor does as well, while clients go on.
+// So has the one after that, while clients go on.
 func TestCoordinatorIsReplacedTwiceWithinOneLoad(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "1")
 	of := c.client()

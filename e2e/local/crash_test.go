@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// After kill -9 of everything the servers' folders hold every acknowledged write, whichever R - 1 of
-// them are lost.
+// After kill -9 of everything the servers' folders hold every acknowledged write, even if any R - 1 of them
+// are lost.
 func TestKilledClusterIsRebuiltFromItsFolders(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []struct {
@@ -43,7 +43,7 @@ func TestKilledClusterIsRebuiltFromItsFolders(t *testing.T) {
 	}
 }
 
-// rebuild gives what `ramcloud replica rebuild` finds in the folders of these servers.
+// rebuild returns the objects that `ramcloud replica rebuild` finds in these servers' folders.
 func rebuild(t *testing.T, from []*daemon, flags ...string) map[string]string {
 	t.Helper()
 	return rebuildBy(t, program(t, "ramcloud"), from, flags...)
@@ -88,7 +88,7 @@ func decode(t *testing.T, text string) string {
 	return string(bytes)
 }
 
-// checkRebuilt compares: what was acknowledged is there, what was deleted is not, nothing else is.
+// checkRebuilt checks that acknowledged objects are there, and neither deleted nor other ones.
 func checkRebuilt(t *testing.T, l *load, found map[string]string) {
 	t.Helper()
 	known := 0
@@ -109,7 +109,7 @@ func checkRebuilt(t *testing.T, l *load, found map[string]string) {
 	}
 }
 
-// firstReplica gives where the first replica of a folder begins in its file, and its valid length.
+// firstReplica returns the offset of a folder's first replica in its file, and its valid length.
 func firstReplica(t *testing.T, folder string) (offset, length int64) {
 	t.Helper()
 	r := run(t, "ramcloud", "-o", "json", "replica", "dump", folder)

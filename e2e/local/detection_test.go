@@ -29,7 +29,7 @@ func suspension(t *testing.T) time.Duration {
 	return time.Duration(numberFrom(t, "RAMCLOUD_SOAK", 12, 12)) * time.Second
 }
 
-// detection is what `ramcloud status` says of failure detection.
+// detection is the part of `ramcloud status` about failure detection.
 type detection struct {
 	State     string
 	Accounted int
@@ -122,7 +122,7 @@ func (r *replicated) costsNothing(what func(l *load)) {
 	}
 }
 
-// All servers stand still for long, and go on: nothing is lost but that time.
+// All servers are suspended for long, and go on: only that time is lost.
 func TestSuspendingAllServersCostsNothingButThatTime(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -142,7 +142,7 @@ func TestSuspendingAllServersCostsNothingButThatTime(t *testing.T) {
 	})
 }
 
-// Coordinators that stood still judge nobody by what they did not hear meanwhile.
+// Coordinators that were suspended condemn no server for that silence.
 func TestSuspendedCoordinatorsCondemnNobody(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -158,7 +158,7 @@ func TestSuspendedCoordinatorsCondemnNobody(t *testing.T) {
 	})
 }
 
-// Among suspended servers one is killed: it is found once the others answer, and nobody else is condemned.
+// Among suspended servers one is killed: it is detected once the others answer, and no other is condemned.
 func TestOneKilledAmongSuspendedIsFoundWhenTheOthersResume(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -187,8 +187,8 @@ func TestOneKilledAmongSuspendedIsFoundWhenTheOthersResume(t *testing.T) {
 	}
 }
 
-// oneWay passes connections on to a server. While it is cut, nothing that a coordinator asks gets there: connections
-// stand, answers pass, and requests vanish.
+// oneWay is a proxy in front of a server. While it is cut, requests of coordinators are dropped; connections
+// stay open, and answers pass.
 type oneWay struct {
 	target string
 	cut    atomic.Bool
@@ -204,7 +204,7 @@ func startOneWay(t *testing.T, port int, target string) *oneWay {
 
 func (p *oneWay) serve(d *door, in net.Conn) {
 	out, err := net.Dial("tcp", p.target)
-	if err != nil { // a server that refuses must be seen to refuse, as well as a proxy can show it
+	if err != nil { // if the server refuses, the proxy closes too
 		_ = in.Close()
 		return
 	}
@@ -221,7 +221,7 @@ func (p *oneWay) serve(d *door, in net.Conn) {
 	if _, err := out.Write(head); err != nil {
 		return
 	}
-	head = head[:48] // the first request says who asks
+	head = head[:48] // the first request shows the sender
 	if _, err := io.ReadFull(in, head); err != nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (p *oneWay) serve(d *door, in net.Conn) {
 		if coordinators && p.cut.Load() {
 			p.lost.Add(int64(n))
 			dropped = true
-		} else if dropped { // healed: what follows would be the middle of a message
+		} else if dropped { // healed: the next bytes would be the middle of a message
 			return
 		} else if _, err := out.Write(chunk[:n]); err != nil {
 			return
@@ -245,7 +245,7 @@ func (p *oneWay) serve(d *door, in net.Conn) {
 	}
 }
 
-// Requests of coordinators to servers vanish, and nothing else does: data is served, and nobody is condemned.
+// Only requests of coordinators to servers are dropped: data is served, and no server is condemned.
 func TestAOneWayCutBetweenCoordinatorsAndAllServersCondemnsNobody(t *testing.T) {
 	t.Parallel()
 	var proxies []*oneWay
@@ -319,7 +319,8 @@ func TestACopiedVolumeIsRefused(t *testing.T) {
 	l.finish()
 }
 
-// An operator gives up what detection waits for; without --yes nothing happens, and a server that answers is spared.
+// An operator condemns the servers that detection waits for; without --yes nothing happens, and a server that
+// answers is not condemned.
 func TestAnOperatorCondemnsWhatDetectionWaitsFor(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -353,12 +354,12 @@ func TestAnOperatorCondemnsWhatDetectionWaitsFor(t *testing.T) {
 	if listed := command("list"); !strings.Contains(listed.stdout, "CRASHED") {
 		t.Errorf("list: %+v", listed)
 	}
-	// The one that is left of the silent is half of two, no more: it is found by its silence.
+	// One silent server is left, and half of the two expected ones answer: it is condemned by silence.
 	r.eventually("the verdict on the other", func() bool { return r.status().ServersCrashed == 2 })
 	for _, d := range r.daemons[:2] {
 		r.resume(d)
 	}
-	// They learn of their verdict, and start again as new servers.
+	// They are answered CRASHED, and start again as new servers.
 	r.eventually("both as new servers", func() bool { return r.status().ServersUp == 3 })
 	for _, d := range r.daemons[:2] {
 		if now := r.serverViews()[d.Name].ID; now <= ids[d.Name].ID {
@@ -395,8 +396,8 @@ func gaps(t *testing.T, of *client.Client, table *client.Table) (stop func() tim
 	}
 }
 
-// Writes wait for the verdict on a dead backup: the master says so at once, and several that die together are found
-// together. The seconds are printed, not judged.
+// Writes wait for the verdict on a dead backup: the master reports it at once, and several backups that die
+// together are detected together. The seconds are printed, not judged.
 func TestWritesWaitForADeadBackupNoLongerThanDetectionTakes(t *testing.T) {
 	c := startCluster(t, 6, "--replicas", "3")
 	of := c.client()

@@ -13,7 +13,8 @@ import (
 	"ramcloud.dev/client"
 )
 
-// A server whose folder is a file system of 24 MiB takes what fits. The cluster goes on, and says who is full.
+// A server whose folder is a file system of 24 MiB takes as many replicas as fit. The cluster goes on, and
+// the status names the full server.
 func TestAFullDiskIsNamedAndLeftAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIP: a small file system can only be mounted by root")
@@ -128,7 +129,7 @@ func holdReplicasOnADevice(t *testing.T, durability string) {
 	}
 	checkRebuilt(t, l, rebuild(t, c.servers()))
 
-	// Something else stands on it: refused, and not changed.
+	// The device has other data: it is refused, and not changed.
 	garbage := bytes.Repeat([]byte("not a volume "), 1000)
 	file, err := os.OpenFile(device, os.O_WRONLY, 0)
 	if err != nil {

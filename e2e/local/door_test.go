@@ -36,7 +36,7 @@ func openDoor(t *testing.T, address string, serve func(d *door, in net.Conn)) *d
 	return d
 }
 
-// keep has a connection end with the door.
+// keep closes a connection when the door is closed.
 func (d *door) keep(c net.Conn) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()

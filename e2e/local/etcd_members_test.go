@@ -88,7 +88,7 @@ func (e *etcdTrio) awaitHealth(i int) {
 	}
 }
 
-// makeAndDrop makes a table and drops it, whatever becomes of the coordinator meanwhile.
+// makeAndDrop makes a table and drops it, although coordinators may fail meanwhile.
 func (r *replicated) makeAndDrop(of *client.Client, name string) time.Duration {
 	r.t.Helper()
 	began := time.Now()
@@ -98,13 +98,13 @@ func (r *replicated) makeAndDrop(of *client.Client, name string) time.Duration {
 	})
 	r.eventually("the end of the table "+name, func() bool {
 		err := of.DropTable(context.Background(), name)
-		return err == nil || errors.Is(err, client.NotFound) // a try whose outcome was not told has done it
+		return err == nil || errors.Is(err, client.NotFound) // an earlier try with an unknown outcome has dropped it
 	})
 	return time.Since(began)
 }
 
-// Each of three members is killed, one after the other, and comes back: tables are made and dropped while it is away, and
-// writes do not notice.
+// Each of three members is killed, one after the other, and comes back: tables are made and dropped while it
+// is away, and writes go on.
 func TestEtcdMembersDieOneAfterAnother(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcdTrio(t)

@@ -27,7 +27,7 @@ type etcdServer struct {
 	address string
 }
 
-// etcdProgram is what RAMCLOUD_ETCD names, or what e2e/kind/components.sh has built.
+// etcdProgram is the path in RAMCLOUD_ETCD, or the etcd that e2e/kind/components.sh has built.
 func etcdProgram(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("RAMCLOUD_ETCD"); path != "" {
@@ -177,8 +177,8 @@ func termRecord(record []byte) []byte {
 	return record[mark+length:][:16]
 }
 
-// checkHistory reads etcd's history of a cluster: every transaction was made under the leader key that
-// stood at the time, none was made twice, terms never fall. It gives the number of leaders.
+// checkHistory reads etcd's history of a cluster: every transaction was made under the leader key of its
+// time, none was made twice, terms never fall. It returns the number of leaders.
 func checkHistory(t *testing.T, changes []change, prefix string) (leaders int) {
 	t.Helper()
 	var leader, term, revision uint64

@@ -41,7 +41,7 @@ func startReplicated(t *testing.T) *replicated {
 	return r
 }
 
-// startReplicatedWith does, too; change is shown each process before it starts.
+// startReplicatedWith does the same; `change` may change each process before it starts.
 func startReplicatedWith(t *testing.T, change func(r *replicated, i int, d *daemon)) *replicated {
 	t.Helper()
 	etcd := startEtcd(t)
@@ -85,7 +85,7 @@ func startReplicatedAs(t *testing.T, etcd string, change func(r *replicated, i i
 		r.daemons = append(r.daemons, d)
 		r.restart(d)
 	}
-	r.dev = r.extra[0] // the rest of what stop() looks after
+	r.dev = r.extra[0] // stop() ends the others
 	t.Cleanup(r.stop)
 	r.eventually("three servers", func() bool {
 		asked := run(t, "ramcloud", "--cluster", r.address, "--timeout", "5s", "-o", "json", "status")
@@ -106,7 +106,7 @@ func leads(d *daemon) bool {
 	return err == nil && strings.Contains(string(text), "\nramcloud_coordinator_leading 1\n")
 }
 
-// leader waits for one that leads, other than `not`.
+// leader waits for a coordinator that leads, other than `not`.
 func (r *replicated) leader(not *daemon) *daemon {
 	r.t.Helper()
 	var found *daemon
@@ -127,7 +127,7 @@ func (r *replicated) pacedLoad(of *client.Client, table *client.Table) *load {
 	return startLoadAt(r.t, of, table, 2*pace)
 }
 
-// freeze stops a process and waits until all its threads stand.
+// freeze stops a process and waits until all its threads are stopped.
 func (r *replicated) freeze(d *daemon) {
 	r.t.Helper()
 	if err := syscall.Kill(d.PID, syscall.SIGSTOP); err != nil {
@@ -158,7 +158,8 @@ func connectRaw(t *testing.T, port int) *raw {
 	return &raw{t, conn}
 }
 
-// sayHello connects and speaks version 1 to `highest` of the protocol; it gives the version that was chosen.
+// sayHello connects and speaks version 1 to `highest` of the protocol; it returns the version that was
+// chosen.
 func sayHello(t *testing.T, port int, highest uint8) (net.Conn, uint16) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), limit)
@@ -233,7 +234,7 @@ func (r *replicated) term(of *client.Client) uint64 {
 	return info.Term
 }
 
-// standbysRedirect asks one that does not lead, and nobody else.
+// standbysRedirect asks only a coordinator that does not lead.
 func (r *replicated) standbysRedirect(leader *daemon) {
 	r.t.Helper()
 	for _, d := range r.coordinators {
@@ -253,7 +254,7 @@ func (r *replicated) standbysRedirect(leader *daemon) {
 	}
 }
 
-// Whatever leader is killed, another goes on where it was; nothing of data or metadata is lost.
+// When a leader is killed, another continues its work; neither data nor metadata is lost.
 func TestKilledLeadersAreFollowedByOthers(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -289,8 +290,8 @@ func TestKilledLeadersAreFollowedByOthers(t *testing.T) {
 	}
 }
 
-// A leader that stood still while another took over changes nothing when it goes on: neither what was
-// queued on it, nor a command of its on the way to a server.
+// A leader that was suspended while another took over changes nothing when it goes on: neither its queued
+// changes nor its commands on the way to a server take effect.
 func TestStoppedLeadersChangeNothingWhenTheyGoOn(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -304,7 +305,7 @@ func TestStoppedLeadersChangeNothingWhenTheyGoOn(t *testing.T) {
 		queued := fmt.Sprintf("queued-%d", round)
 		queue.send(65, createTableBody(queued))
 		r.leader(former)
-		r.table(of, fmt.Sprintf("table-%d", round), 3) // all servers have heard of the new term
+		r.table(of, fmt.Sprintf("table-%d", round), 3) // all servers know the new term
 		for _, server := range r.daemons {
 			late := connectRaw(t, server.Ports.RPC)
 			late.send(97, takeTabletBody(term, 1<<40, 1<<40))

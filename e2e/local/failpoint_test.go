@@ -41,7 +41,7 @@ func (r *replicated) arm(d *daemon, failpoint string) *process {
 	return r.restart(d)
 }
 
-// disarm starts a daemon that has died again as what users run.
+// disarm starts a daemon that has died again with the program that users run.
 func (r *replicated) disarm(d *daemon) {
 	r.t.Helper()
 	d.program, d.environment = "", nil
@@ -99,8 +99,8 @@ func (r *replicated) awaitReplicas(after string) {
 	}
 }
 
-// Backups die between the steps of what their master waits for; acknowledged writes stay. Few of them in one cluster:
-// each death costs the master a segment, and the frames of the dead are kept.
+// Backups die between the steps for which their master waits; acknowledged writes stay. Few of them in one
+// cluster: each death costs the master a segment, and the frames of the dead are kept.
 func TestBackupsDieAtFailpoints(t *testing.T) {
 	t.Parallel()
 	t.Run("open", func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestBackupsDieAtFailpoints(t *testing.T) {
 	t.Run("write", func(t *testing.T) {
 		backupsDieAt(t, "backup.write.before_append:20", "backup.write.before_answer:20")
 	})
-	// A closed segment is what is copied: the first death makes one.
+	// Only closed segments are copied: the first death makes one.
 	t.Run("copy", func(t *testing.T) { backupsDieAt(t, "backup.open.before_answer", "backup.copy.before_visible") })
 }
 
@@ -131,7 +131,7 @@ func backupsDieAt(t *testing.T, failpoints ...string) {
 	l.verify()
 }
 
-// A backup stands still with bytes that it has written and not acknowledged, and goes on.
+// A backup is stopped after it has written bytes and before it acknowledges them, and goes on.
 func TestABackupStopsAtAFailpoint(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -152,7 +152,7 @@ func TestABackupStopsAtAFailpoint(t *testing.T) {
 	l.verify()
 }
 
-// The next leader dies between a record and those who are told; another goes on.
+// The next leader dies between a record and its messages to servers; another continues.
 func TestCoordinatorsDieAtFailpoints(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -189,7 +189,7 @@ func TestCoordinatorsDieAtFailpoints(t *testing.T) {
 			}
 		}()
 		select {
-		case p := <-died: // the other may never come by: what the first began is known
+		case p := <-died: // the other may never reach the failpoint, because the first one's work is recorded
 			r.diesAt(p, failpoint)
 		case <-time.After(limit):
 			t.Fatalf("the failpoint %s was not reached within %s", failpoint, limit)
@@ -223,7 +223,7 @@ func TestUnknownFailpointsAreRefused(t *testing.T) {
 	}
 }
 
-// What users run has no trace of failpoints.
+// The released programs have no failpoints.
 func TestReleasesHaveNoFailpoints(t *testing.T) {
 	path := program(t, "ramcloudd")
 	bytesOf, err := os.ReadFile(path)

@@ -32,8 +32,8 @@ func former(t *testing.T, name string) string {
 	return path
 }
 
-// startMixed starts three coordinators and three servers; F stands for a former one, N for one of today. The first
-// coordinator makes the cluster's metadata, in the format that it knows.
+// startMixed starts three coordinators and three servers; F stands for a former program, N for a present one.
+// The first coordinator makes the cluster's metadata, in the format that it knows.
 func startMixed(t *testing.T, coordinators, servers string) *replicated {
 	t.Helper()
 	return startReplicatedWith(t, func(r *replicated, i int, d *daemon) {
@@ -127,7 +127,7 @@ func TestFormerAndNewProcessesWorkTogether(t *testing.T) {
 	for _, shape := range []struct{ coordinators, servers string }{
 		{"FFF", "FNN"}, // new servers join
 		{"NNN", "NFF"}, // coordinators go first
-		{"FNN", "FNF"}, // while they go
+		{"FNN", "FNF"}, // in the middle of an upgrade of the coordinators
 	} {
 		t.Run("coordinators "+shape.coordinators+", servers "+shape.servers, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +148,7 @@ func workTogether(t *testing.T, coordinators, servers string) {
 		}
 	}
 	of, ids := r.client(), r.serverViews()
-	var loads []*load // one a master; its two backups are the others
+	var loads []*load // one for each master; its two backups are the other servers
 	for _, d := range r.daemons {
 		loads = append(loads, r.pacedLoad(of, tableOn(r.cluster, of, ids[d.Name].ID)))
 	}
@@ -306,7 +306,7 @@ func (r *replicated) upgraded() {
 	}
 }
 
-// ends waits until a process ends by itself, and gives its log.
+// ends waits until a process ends by itself, and returns its log.
 func (r *replicated) ends(d *daemon, p *process) string {
 	r.t.Helper()
 	select {
@@ -320,7 +320,7 @@ func (r *replicated) ends(d *daemon, p *process) string {
 	return p.log.String()
 }
 
-// Once the format is raised former coordinators say why they do not lead, and those of today go on.
+// Once the format is raised, former coordinators say why they cannot lead, and present ones go on.
 func TestFormerCoordinatorsRefuseUpgradedMetadata(t *testing.T) {
 	t.Parallel()
 	r := startMixed(t, "FNN", "NFN")
@@ -340,20 +340,20 @@ func TestFormerCoordinatorsRefuseUpgradedMetadata(t *testing.T) {
 	r.lead(r.coordinators[1])
 	running := r.extra[slices.IndexFunc(r.extra, func(p *process) bool { return p.pid() == standby.PID })]
 	r.eventually("a standby", func() bool {
-		text := running.log.String() // former programs named the event otherwise
+		text := running.log.String() // former programs use another name for the event
 		return strings.Contains(text, "leadership.standing_by") || strings.Contains(text, "standing by")
 	})
 	r.upgraded()
 	r.table(of, "before the former one is elected", 3) // the first record of the new format
 	l.more(200)
 
-	// One that stood by when it happened is elected, and gives up.
+	// A former standby that ran during the upgrade is elected, and ends.
 	r.kill(r.coordinators[1])
 	r.kill(r.coordinators[2])
 	if text := r.ends(standby, running); !strings.Contains(text, "metadata record '/term'") {
 		t.Errorf("a former standby says\n%s", text)
 	}
-	// One that starts is not even elected.
+	// A former coordinator that starts now is not even elected.
 	const sentence = "metadata has format 3; this build reads 1"
 	if text := r.ends(standby, r.restart(standby)); !strings.Contains(text, sentence) || strings.Contains(text, "elected") {
 		t.Errorf("a former coordinator says\n%s", text)
@@ -376,7 +376,8 @@ func TestFormerCoordinatorsRefuseUpgradedMetadata(t *testing.T) {
 	}
 }
 
-// What this build imports, whatever its format, former coordinators cannot lead: its numbers are too high for them.
+// Former coordinators cannot lead on metadata that this version imported, in any format: the numbers are too
+// high for them.
 func TestFormerCoordinatorsRefuseAnImportOfToday(t *testing.T) {
 	t.Parallel()
 	r := startMixed(t, "FFF", "FFF")

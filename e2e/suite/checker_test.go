@@ -23,8 +23,8 @@ type checker struct {
 
 const (
 	checkerSpan = 2 // servers of a table: the smallest cluster here has no more
-	// dataPathGap is how long a client may go without an operation that succeeds, as a multiple of its longest quiet gap,
-	// while something is done that is not on the path of data.
+	// dataPathGap is how long a client may go without an operation that succeeds, as a multiple of its longest
+	// quiet gap, while a component that is not on the path of reads and writes is disturbed.
 	dataPathGap = 20
 )
 
@@ -47,7 +47,7 @@ func startCheckerOver(addresses string, span uint32) *checker {
 	return c
 }
 
-// changeMetadata makes and drops tables beside the load, and gives the longest that either took.
+// changeMetadata makes and drops tables beside the load, and returns the longest time that one of these took.
 func (c *checker) changeMetadata(times int) (making, dropping time.Duration) {
 	GinkgoHelper()
 	for i := range times {
@@ -64,13 +64,13 @@ func (c *checker) changeMetadata(times int) (making, dropping time.Duration) {
 	return making, dropping
 }
 
-// dropTable drops a table whatever becomes of the coordinator meanwhile.
+// dropTable drops a table although coordinators may fail meanwhile.
 func (c *checker) dropTable(name string) {
 	GinkgoHelper()
 	Eventually(func() error {
 		err := c.Client.DropTable(context.Background(), name)
 		if errors.Is(err, client.NotFound) {
-			return nil // a try whose outcome was not told has done it
+			return nil // an earlier try with an unknown outcome has dropped it
 		}
 		return err
 	}, podDeadline, 100*time.Millisecond).Should(Succeed())
@@ -87,7 +87,7 @@ func (c *checker) servers() (out []uint64) {
 	return out
 }
 
-// finish ends the load. Not one operation may have failed, and no client have gone without one for long.
+// finish ends the load. No operation may have failed, and no client may have waited too long for one.
 func (c *checker) finish() {
 	GinkgoHelper()
 	c.finishWithin(load.Limits{Gap: dataPathGap})

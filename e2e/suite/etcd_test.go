@@ -11,7 +11,7 @@ import (
 	"ramcloud.dev/e2e/load"
 )
 
-// withEtcd has three coordinators and an etcd of the operator's.
+// withEtcd has three coordinators and an etcd that the operator runs.
 func withEtcd(servers int) map[string]any {
 	return map[string]any{
 		"coordinator": map[string]any{"replicas": 3}, "metadata": map[string]any{"managedEtcd": map[string]any{"replicas": 3, "storage": map[string]any{"size": "512Mi"}}},
@@ -45,7 +45,7 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 			must(kubectl("delete", "pod", pod, "--wait=false"))
 			making, dropping := work.changeMetadata(5)
 			waitForNewPod(pod, before)
-			// The next one must not go before this one is back: two of three are no majority.
+			// The next member must not restart before this one is back: one of three is no majority.
 			Eventually(func() string {
 				return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.ready}")))
 			}, podDeadline, time.Second).Should(Equal("3"))
@@ -78,8 +78,8 @@ var _ = Describe("three coordinators with an etcd of the operator's", Ordered, L
 	})
 })
 
-// roll asks for a restart of all members while a load works on the servers. These come last, one at a time, and nothing that
-// they had is lost.
+// roll asks for a restart of all members while a load works on the servers. Servers come last, one at a time,
+// and no data is lost.
 func roll(name string, servers uint32) {
 	GinkgoHelper()
 	members := func() []string { return podUIDs(name, "") }

@@ -14,28 +14,28 @@ import (
 	"ramcloud.dev/e2e/load"
 )
 
-// lostServerGap is how long a client of another server may wait, as a multiple of its longest quiet gap, when a server is
-// lost that held replicas: until the coordinator has found out, and others hold them.
+// lostServerGap is how long a client of another server may wait, as a multiple of its longest quiet gap, when
+// a server with replicas is lost: until the coordinator has detected it, and other servers have the replicas.
 const lostServerGap = 100
 
 // recoveredServerGap is the same for a client of the server that is lost: until others have read its data from replicas, and
 // its lease is over.
 const recoveredServerGap = 2 * lostServerGap
 
-// lostReplies are writes to a server that crashed before it answered: nobody knows whether they were carried out. (The
-// history is judged with both possibilities.) Nothing else may fail.
+// lostReplies are writes to a server that crashed before it answered: it is unknown whether they were
+// executed. (The history is judged with both possibilities.) Nothing else may fail.
 func lostReplies(o load.Operation) bool {
 	return o.Write && client.CodeOf(o.Err) == client.Indeterminate
 }
 
-// backupView is what `ramcloud servers -o json` prints of a server's backup.
+// backupView is the part of `ramcloud servers -o json` about a server's backup.
 type backupView struct {
 	Name, State string
 	Used        int `json:"backup_frames_used"`
 	Quarantined int `json:"backup_frames_quarantined"`
 }
 
-// backups are those of the servers that are up, by name.
+// backups returns the backups of the servers that are up, by name.
 func backups(name string) map[string]backupView {
 	GinkgoHelper()
 	out := map[string]backupView{}
@@ -57,7 +57,8 @@ func volumes(name string) []string {
 	return out
 }
 
-// ofServers is a cluster with R = 2: of three servers each holds a replica of everything that the others have.
+// ofServers is a cluster with R = 2: each of the three servers holds a replica of every segment of the
+// others.
 func ofServers(n int) map[string]any {
 	spec := small("Delete")
 	spec["servers"] = map[string]any{"replicas": n, "memory": map[string]any{"log": "64Mi"}}
@@ -65,7 +66,7 @@ func ofServers(n int) map[string]any {
 	return spec
 }
 
-// onTwoServers are two checkers whose tables are on different servers, each on one.
+// onTwoServers returns two checkers, each with a table on one server, not the same.
 func onTwoServers(name string) (*checker, *checker) {
 	GinkgoHelper()
 	one, other := startCheckerOver(outsideOf(name), 1), startCheckerOver(outsideOf(name), 1)
@@ -85,13 +86,13 @@ func podOf(name string, c *checker) string {
 	return pod
 }
 
-// incarnationOf is the id of the server that a pod is now.
+// incarnationOf is the present server id of a pod.
 func incarnationOf(pod string) string {
 	GinkgoHelper()
 	return string(must(kubectl("get", "rcs", pod, "-o", "jsonpath={.status.incarnation}")))
 }
 
-// eventually waits until a condition is as told, with its reason and these parts of its message.
+// eventually waits until a condition has the given status and reason, and these parts in its message.
 func eventually(name, kind, value, reason string, parts ...string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -105,7 +106,7 @@ func eventually(name, kind, value, reason string, parts ...string) {
 	check("%s: %s=%s, %s: %s", name, kind, c.Status, c.Reason, c.Message)
 }
 
-// warned says that the operator told of it in an event of the cluster.
+// warned checks that the operator wrote a Warning event about it.
 func warned(name, reason string) {
 	GinkgoHelper()
 	Eventually(func() string {
@@ -140,13 +141,13 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 		expectPut(name)
 		Expect(status(name).condition("Ready").Status).To(Equal("True"))
 		check("%s is kept, the server goes on with all its data", claim)
-		deleteCluster(name) // and nothing hangs
+		deleteCluster(name) // the deletion must not hang
 		Eventually(func() []string { return remains(name) }, podDeadline, time.Second).Should(BeEmpty())
 	})
 
 	It("loses nothing when it is to delete the pod of a server by force", func() {
 		const name = "struck"
-		declare(name, ofServers(4)) // without the one, each segment still finds two others
+		declare(name, ofServers(4)) // without the lost one, each segment still finds two other servers
 		waitReady(name)
 		struck, other := onTwoServers(name)
 		pod := podOf(name, struck)
@@ -156,20 +157,20 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 		must(kubectl("delete", "pod", pod, "--force", "--grace-period=0"))
 		waitForNewPod(pod, uid)
 		Eventually(struck.servers, podDeadline, time.Second).ShouldNot(Equal(was), "the server of the table that was recovered")
-		waitReady(name) // without a command of ours
+		waitReady(name) // without a command of the test
 		eventually(name, "Recovering", "False", "NoRecovery")
 		Expect(volumes(name)).To(Equal(before))
 		survivors := slices.DeleteFunc(pods, func(one string) bool { return strings.HasPrefix(one, pod+"/") })
 		Expect(podUIDs(name, "")).To(ContainElements(survivors))
 
 		struck.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
-		other.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies}) // it may have been recovered to the pod that came back
+		other.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies}) // the table may have been recovered to the pod that came back
 		check("what %s had in memory is served again, and nothing of it is lost", pod)
 	})
 
 	It("stops nobody's writes when it is to delete the pod of one of three servers", func() {
 		const name = "tight"
-		declare(name, ofServers(3)) // without the one, a segment finds no second other: writes go on with one replica less
+		declare(name, ofServers(3)) // without the lost one, a segment finds only one other server: writes go on with one replica less
 		waitReady(name)
 		work := startCheckerOver(outsideOf(name), 1)
 		master, before := podOf(name, work), volumes(name)
@@ -181,7 +182,7 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 			Expect(backups(name)[pod].Used).To(BeNumerically(">", 0), "replicas on the volume of %s", pod)
 			was := incarnationOf(pod)
 			killPod(pod)
-			// It takes part again under the load: until then its name may lead to the address of the pod before.
+			// Wait until it takes replicas again: until then its name may resolve to the previous pod's address.
 			Eventually(func(g Gomega) {
 				now := backups(name)
 				g.Expect(now).To(HaveKey(pod))

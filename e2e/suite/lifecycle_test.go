@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// everything is what a cluster is made of.
+// everything lists the kinds of objects that belong to a cluster.
 const everything = "pods,pvc,services,configmaps,secrets,poddisruptionbudgets,ramcloudservers,ramcloudrecoveries"
 
 func small(retention string) map[string]any {
@@ -71,7 +71,7 @@ var _ = Describe("lives of clusters", Ordered, ContinueOnFailure, Label("lifecyc
 		check("two clusters with the same table, each with its own data; one was deleted, and the other did not notice")
 	})
 
-	// Nothing is recovered from volumes yet, so what is kept is the cluster, its tables and its replicas.
+	// Data is not recovered from volumes here, so the test checks only the cluster, its tables and its replicas.
 	It("keeps volumes of a deleted cluster, and gives them to the next of its name", func() {
 		declare("kept", small("Retain"))
 		waitReady("kept")
@@ -120,13 +120,13 @@ var _ = Describe("lives of clusters", Ordered, ContinueOnFailure, Label("lifecyc
 		must(run(nil, "helm", "uninstall", "ramcloud-operator", "--namespace", operatorNamespace, "--wait"))
 		expectPut("orphan")
 		Expect(podUIDs("orphan", "")).To(Equal(before))
-		deleteCluster("second") // nothing waits for an operator that is not there
+		deleteCluster("second") // the deletion must not wait for an operator, because none runs
 		Eventually(func() []string { return remains("second") }, podDeadline, time.Second).Should(BeEmpty())
 		install()
 		waitForLeader()
 		waitReady("orphan")
 		waitReady(cluster)
-		must(kubectl("scale", "rcc/orphan", "--replicas=3")) // it is looked after again
+		must(kubectl("scale", "rcc/orphan", "--replicas=3")) // the operator acts on it again
 		Eventually(func() int { return status("orphan").Status.Servers.Ready }, podDeadline, time.Second).Should(Equal(3))
 		Expect(podUIDs("orphan", "")).To(ContainElements(before))
 		expectPut("orphan")

@@ -8,17 +8,17 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// silentNode is how long a node does not answer. After five minutes and 40 s Kubernetes deletes the pods on it that say
-// nothing else.
+// silentNode is how long a node does not answer. After five minutes and 40 s Kubernetes deletes its pods that
+// do not tolerate this.
 const silentNode = 7 * time.Minute
 
-// inNode runs a command in a node of the test cluster: it is a container of that name.
+// inNode runs a command in a node of the test cluster: the node is a container of that name.
 func inNode(node string, command ...string) []byte {
 	GinkgoHelper()
 	return must(run(nil, "docker", append([]string{"exec", node}, command...)...))
 }
 
-// bystander is a pod on the node that tolerates what pods do by default.
+// bystander is a pod on the node with the default tolerations.
 func bystander(node string) {
 	GinkgoHelper()
 	var image string

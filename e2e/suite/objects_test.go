@@ -13,7 +13,8 @@ import (
 
 const operatorNamespace = "ramcloud-system"
 
-// declare makes a RAMCloudCluster from its spec, and takes it away at the end of the case with all that it left.
+// declare makes a RAMCloudCluster from its spec, and deletes it and everything that it left at the end of the
+// case.
 func declare(name string, spec map[string]any) {
 	GinkgoHelper()
 	text, err := json.Marshal(map[string]any{"apiVersion": "ramcloud.dev/v1alpha1", "kind": "RAMCloudCluster",
@@ -40,8 +41,8 @@ func waitReady(name string) {
 	}, podDeadline, time.Second).Should(Succeed())
 }
 
-// podUIDs are the UIDs of a cluster's pods with their restarts: the same text before and after says that nothing
-// was restarted.
+// podUIDs are the UIDs of a cluster's pods with their restarts: if the text is the same before and after,
+// nothing was restarted.
 func podUIDs(name, component string) []string {
 	GinkgoHelper()
 	selector := "ramcloud.dev/cluster=" + name
@@ -55,8 +56,8 @@ func podUIDs(name, component string) []string {
 	return out
 }
 
-// killPod deletes a pod and waits until another of its name is Ready. It goes by the UID: for some seconds everybody
-// still speaks of the old one.
+// killPod deletes a pod and waits until another of its name is Ready. It compares UIDs, because the API
+// server returns the old pod for some seconds.
 func killPod(name string) {
 	GinkgoHelper()
 	before := string(must(kubectl("get", "pod", name, "-o", "jsonpath={.metadata.uid}")))
@@ -84,7 +85,7 @@ func outsideOf(name string) string {
 	return address
 }
 
-// scaleOperator sets the number of operators and waits until it is so.
+// scaleOperator sets the number of operators and waits until so many run.
 func scaleOperator(replicas int) {
 	GinkgoHelper()
 	must(kubectl("-n", operatorNamespace, "scale", "deployment/ramcloud-operator", fmt.Sprintf("--replicas=%d", replicas)))
@@ -108,7 +109,7 @@ func operatorValues() []byte {
 	return must(run(nil, "helm", "get", "values", "ramcloud-operator", "--namespace", operatorNamespace, "-o", "yaml"))
 }
 
-// installOperator installs a chart, or upgrades to it, and waits until all operators are of it.
+// installOperator installs a chart, or upgrades to it, and waits until all operators run its version.
 func installOperator(chart string, values []byte, settings ...string) {
 	GinkgoHelper()
 	must(run(values, "helm", append([]string{"upgrade", "--install", "ramcloud-operator", chart, "--namespace", operatorNamespace,
@@ -116,7 +117,7 @@ func installOperator(chart string, values []byte, settings ...string) {
 	must(kubectl("-n", operatorNamespace, "rollout", "status", "deployment/ramcloud-operator", "--timeout=180s"))
 }
 
-// waitForLeader waits until one of the operators that there are now acts: a lease may still be another's.
+// waitForLeader waits until one of the present operators acts: a deleted one may still hold the lease.
 func waitForLeader() string {
 	GinkgoHelper()
 	var leader string

@@ -21,11 +21,11 @@ import (
 
 const (
 	quietTime = 5 * time.Minute
-	// What the operators together may use of a core while nothing happens.
+	// The part of a core that all operators together may use while nothing happens.
 	quietShare = 0.01
 )
 
-// watched is everything that the operator could write, beside the lease of its leader.
+// watched lists all kinds of objects that the operator could write, except its leader's lease.
 const watched = "ramcloudclusters,ramcloudservers,pods,pvc,services,configmaps,secrets,poddisruptionbudgets,ramcloudrecoveries"
 
 // versions are the resource versions of all objects of clusters, and the events about them.
@@ -42,7 +42,7 @@ func versions() map[string]string {
 	}
 	take("ramcloudclusters")
 	take(strings.TrimPrefix(watched, "ramcloudclusters,"), "-l", "app.kubernetes.io/managed-by=ramcloud-operator")
-	// Events are forgotten after an hour: those that go are nobody's write.
+	// Events are forgotten after an hour: a deleted event is not a write of the operator.
 	text := string(must(kubectl("get", "events.events.k8s.io", "-A", "-o",
 		`jsonpath={range .items[?(@.reportingController=="ramcloud-operator")]}Event/{.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`)))
 	for line := range strings.Lines(text) {
@@ -52,8 +52,8 @@ func versions() map[string]string {
 	return out
 }
 
-// repeated are the events that came more than once. client-go counts repetitions, and writes the count that an event ends with
-// minutes after the last one: late, and once.
+// repeated are the events that came more than once. client-go counts repetitions, and writes the final count
+// of an event minutes after its last repetition.
 func repeated() (out []string) {
 	GinkgoHelper()
 	text := string(must(kubectl("get", "events.events.k8s.io", "-A", "-o",
@@ -64,7 +64,7 @@ func repeated() (out []string) {
 	return out
 }
 
-// differences names what is another in after than in before.
+// differences names the entries that differ between before and after.
 func differences(before, after map[string]string) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if before[name] != after[name] {
@@ -79,7 +79,8 @@ func differences(before, after map[string]string) (out []string) {
 	return out
 }
 
-// metricsReader asks operators for their metrics as Prometheus would: with a token of an account that may.
+// metricsReader asks operators for their metrics as Prometheus would: with the token of an account that has
+// the right.
 type metricsReader struct {
 	token  string
 	client http.Client
@@ -164,7 +165,7 @@ var _ = Describe("a quiet cluster", Ordered, Label("quiet"), func() {
 			"-o", "jsonpath={.items[*].metadata.name}"))))
 		Expect(pods).NotTo(BeEmpty())
 		By("waiting until what was before has settled")
-		var last map[string]string // so the first look settles nothing: it has nothing to compare with
+		var last map[string]string // nil, so the first look has nothing to compare with
 		Eventually(func() []string {
 			before := last
 			last = versions()
@@ -176,7 +177,7 @@ var _ = Describe("a quiet cluster", Ordered, Label("quiet"), func() {
 		for _, pod := range pods {
 			before[pod] = reader.read(pod)
 		}
-		time.Sleep(quietTime) // this is the measurement: nothing is waited for
+		time.Sleep(quietTime) // this is the measurement, not a wait for a condition
 		total := map[string]float64{}
 		for _, pod := range pods {
 			for name, value := range reader.read(pod) {
@@ -185,7 +186,7 @@ var _ = Describe("a quiet cluster", Ordered, Label("quiet"), func() {
 		}
 		took := time.Since(began)
 		changed := differences(objects, versions())
-		late := 0 // events of before whose count was written now
+		late := 0 // earlier events whose count was written now
 		changed = slices.DeleteFunc(changed, func(what string) bool {
 			name, _, _ := strings.Cut(what, ": ")
 			if !slices.Contains(counted, name) {
@@ -205,7 +206,7 @@ var _ = Describe("a quiet cluster", Ordered, Label("quiet"), func() {
 		Expect(total).To(HaveKey("rest_client_requests_total PUT"), "the lease is renewed: requests are counted")
 		Expect(total["rest_client_requests_total PATCH"]).To(BeNumerically("<=", late))
 		Expect(total["rest_client_requests_total DELETE"]).To(BeZero())
-		// Who asks for metrics is looked up (TokenReview) and may ask (SubjectAccessReview).
+		// The caller's token is checked (TokenReview), and so is its right (SubjectAccessReview).
 		Expect(total["rest_client_requests_total POST"]).To(BeNumerically("<=", 4*len(pods)))
 		Expect(total["process_cpu_seconds_total"]).To(BeNumerically(">", 0))
 		Expect(share).To(BeNumerically("<", quietShare), "cores, of all operators together")

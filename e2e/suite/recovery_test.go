@@ -13,7 +13,7 @@ import (
 	"ramcloud.dev/e2e/load"
 )
 
-// recoveryObject is a RAMCloudRecovery, as far as cases look at it.
+// recoveryObject is a RAMCloudRecovery, with the fields that the cases check.
 type recoveryObject struct {
 	Metadata struct{ Name string }
 	Status   struct {
@@ -25,7 +25,8 @@ type recoveryObject struct {
 	}
 }
 
-// recoveries are those that the operator has recorded of a cluster, by the id of the server that crashed.
+// recoveries returns the recoveries of a cluster that the operator has recorded, by the id of the server that
+// crashed.
 func recoveries(name string) map[string]recoveryObject {
 	GinkgoHelper()
 	out := map[string]recoveryObject{}
@@ -35,7 +36,7 @@ func recoveries(name string) map[string]recoveryObject {
 	return out
 }
 
-// recorded waits until the recovery of a server that crashed, or was taken away, is told as done, with its timeline.
+// recorded waits until the recovery of a crashed or deleted server is recorded as done, with its timeline.
 func recorded(name, server, incarnation string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -81,8 +82,8 @@ func drain(node, name, within string) error {
 	return err
 }
 
-// lonelyServers are the servers that are the only pod of their cluster on their node: it can be taken away, and neither the
-// coordinator nor another server goes with it.
+// lonelyServers are the servers that are the only pod of their cluster on their node: the node can be taken
+// away without the coordinator or another server.
 func lonelyServers(name string) []string {
 	GinkgoHelper()
 	pods := map[string][]string{}
@@ -225,7 +226,7 @@ var _ = Describe("a worker that stops", Ordered, Label("recovery"), func() {
 		pod := lonely[0]
 		node, was, pods := nodeOf(pod), incarnationOf(pod), podUIDs(name, "")
 		work := startCheckerOver(outsideOf(name), 4)
-		// Every process of the node stands still, and nothing on the network answers or refuses.
+		// All processes of the node are stopped, so it neither answers nor refuses connections.
 		must(run(nil, "docker", "pause", node))
 		resume := func() { _, _ = run(nil, "docker", "unpause", node) }
 		DeferCleanup(resume)
@@ -237,7 +238,7 @@ var _ = Describe("a worker that stops", Ordered, Label("recovery"), func() {
 		recorded(name, pod, was)
 		work.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
 		check("while %s stood still, three servers served everything", node)
-		// The server wakes up, condemned: it comes back as a new one, in the same pod.
+		// The server goes on, but it was condemned: it starts again as a new server in the same pod.
 		resume()
 		must(kubectl("wait", "--for=condition=Ready", "node/"+node, "--timeout=180s"))
 		waitWhole(name, replicas)

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// refusal is a cluster that the API server must not accept, and what it must say.
+// refusal is a cluster that the API server must not accept, and the error that it must return.
 type refusal struct {
 	name     string
 	manifest string
@@ -20,8 +20,8 @@ type refusal struct {
 
 var isInvalid = regexp.MustCompile(`^RAMCloudCluster\.ramcloud\.dev "(.*)" is invalid: (.*)$`)
 
-// refusals reads the golden file of the operator's own test (api/v1alpha1): "# name", the spec as YAML and what the
-// API server says, which is what kubectl must show to a person.
+// refusals reads the golden file of the operator's own test (api/v1alpha1): "# name", the spec as YAML and
+// the API server's error, which kubectl must print.
 func refusals() (out []refusal) {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(top(), "operator/api/v1alpha1/testdata/refusals.golden"))
@@ -34,7 +34,7 @@ func refusals() (out []refusal) {
 		r := refusal{name: strings.TrimPrefix(lines[0], "# "), manifest: fmt.Sprintf(
 			"apiVersion: ramcloud.dev/v1alpha1\nkind: RAMCloudCluster\nmetadata: {name: %q, namespace: default}\nspec:\n  %s\n",
 			said[1], strings.Join(lines[1:len(lines)-1], "\n  "))}
-		// Several are in brackets; kubectl shows them as a list. What each says stands after its last "field: kind: ".
+		// Several are in brackets; kubectl shows them as a list. The text of each follows its last "field: kind: ".
 		for message := range strings.SplitSeq(strings.Trim(said[2], "[]"), ", spec.") {
 			message, _, _ = strings.Cut(message, ", <nil>: ")
 			if at := strings.Index(message, "Invalid value: "); at >= 0 {

@@ -11,7 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// What `ramcloud -o json` prints of the admin API; 64-bit numbers may be JSON strings, as protobuf writes them.
+// The messages of the admin API as `ramcloud -o json` prints them; 64-bit numbers may be JSON strings, as
+// protobuf writes them.
 type clusterStatus struct {
 	Health             string `json:"health"`
 	ServersUp          int    `json:"servers_up"`

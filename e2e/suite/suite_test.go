@@ -17,12 +17,12 @@ func TestSuite(t *testing.T) {
 	format.MaxLength = 8000
 	RegisterFailHandler(Fail)
 	suite, reporter := GinkgoConfiguration()
-	// The cases build on one another: data that one case imports is what the next looks at.
+	// The cases depend on one another: a case may check the data that an earlier one imported.
 	suite.RandomizeAllSpecs = false
 	RunSpecs(t, "RAMCloud on Kubernetes", suite, reporter)
 }
 
-// The last line is what the stages of CI count.
+// hack/count.py reads the last line to count the tests.
 var _ = ReportAfterSuite("count", func(report Report) {
 	passed, failed := 0, 0
 	for _, spec := range report.SpecReports.WithLeafNodeType(types.NodeTypeIt) {

@@ -75,7 +75,7 @@ func decode[T any](data []byte) T {
 	return value
 }
 
-// check says on the terminal what a case has made sure of.
+// check prints on the terminal what a case has verified.
 func check(text string, values ...any) {
 	GinkgoHelper()
 	_, _ = fmt.Fprintf(GinkgoWriter, "checked: "+text+"\n", values...)

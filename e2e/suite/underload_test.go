@@ -73,7 +73,7 @@ var _ = Describe("under load", Ordered, ContinueOnFailure, Label("load"), func()
 	})
 })
 
-// expectCare waits until an operator that has just begun looks after the cluster: it puts back what it applies.
+// expectCare waits until a new operator acts on the cluster: it restores a field that it manages.
 func expectCare(leader string) {
 	GinkgoHelper()
 	service := cluster + "-server-0-outside"

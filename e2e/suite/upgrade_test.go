@@ -14,7 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// previous is what hack/previous_operator.sh left: the tag of the former operator's image, or why there is none.
+// previous is the output of hack/previous_operator.sh: the image tag of the previous operator, or the reason
+// why there is none.
 func previous() (tag, why string) {
 	GinkgoHelper()
 	folder := filepath.Join(top(), "build/previous")
@@ -54,11 +55,11 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 		toThis()
 		Expect(operatorImage()).To(Equal(image))
 		leader := waitForLeader()
-		// It has adopted what runs: only what is changed from then on is a change to it.
+		// The operator has adopted the running pods' templates: only later changes of the spec are changes.
 		Eventually(func() string {
 			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.revisions[*].current}")))
 		}, time.Minute, time.Second).ShouldNot(BeEmpty())
-		// The new one is at work: a changed spec is followed.
+		// The new operator works: it applies a changed spec.
 		must(kubectl("patch", "rcc", name, "--type=merge", "-p", `{"spec":{"servers":{"template":{"metadata":{"annotations":{"e2e":"upgraded"}}}}}}`))
 		Eventually(func() string {
 			return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.pendingRestart}")))
@@ -99,7 +100,7 @@ var _ = Describe("an upgrade of the operator", Ordered, Label("upgrade"), func()
 	})
 })
 
-// diff is what kubectl ramcloud diff prints, and whether it says that something is pending.
+// diff returns the output of kubectl ramcloud diff, and whether something is pending.
 func diff(name string) (text string, pending bool) {
 	GinkgoHelper()
 	command := exec.Command(filepath.Join(top(), "build/bin/kubectl-ramcloud"), "diff", name)
@@ -113,7 +114,7 @@ func diff(name string) (text string, pending bool) {
 	return string(output), err != nil
 }
 
-// tlsStages are the stages of an etcd's move to TLS; the first is of an operator that knows none.
+// tlsStages are the stages of an etcd's move to TLS; the first stands for an operator without TLS.
 var tlsStages = []string{"", "Off", "Offered", "Used", "Required"}
 
 func stageOf(name string) string {
@@ -121,7 +122,7 @@ func stageOf(name string) string {
 	return string(must(kubectl("get", "rcc", name, "-o", "jsonpath={.status.etcd.tls}")))
 }
 
-// watchStages notes the stages until it is asked for them: each once, in order.
+// watchStages records the stages until the caller asks for them: each once, in order.
 func watchStages(name string) (seen func() []string) {
 	done, list := make(chan struct{}), make(chan []string)
 	go func() {

@@ -16,11 +16,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// witness follows what the API server tells of clusters and of the operator's events, as any other client would: nothing
-// that was so for a moment escapes it.
+// witness watches clusters and the operator's events at the API server, so it sees every state, however
+// short.
 type witness struct {
 	mutex    sync.Mutex
-	seen     map[string][]string // the conditions of each object, or a server's state, in the order in which they were told
+	seen     map[string][]string // the conditions of each object, or a server's state, in the order in which they came
 	warnings []string
 	marks    map[string]bool
 	versions int
@@ -37,12 +37,12 @@ type told struct {
 		Conditions []struct{ Type, Status, Reason, LastTransitionTime string }
 		State      string
 	}
-	Type, Reason, Note, ReportingController string // of an event
+	Type, Reason, Note, ReportingController string // fields of an event
 }
 
 const markAnnotation = "e2e.ramcloud.dev/mark"
 
-// watch begins to follow. What it returns has seen nothing yet but how things are.
+// watch begins to follow. The witness that it returns has seen only the present state.
 func watch() *witness {
 	GinkgoHelper()
 	w := &witness{seen: map[string][]string{}, marks: map[string]bool{}}
@@ -53,7 +53,7 @@ func watch() *witness {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	Expect(w.seen).NotTo(BeEmpty())
-	w.warnings = nil // of before
+	w.warnings = nil // earlier ones
 	return w
 }
 
@@ -106,8 +106,8 @@ func (w *witness) note(object told) {
 	}
 }
 
-// settle waits until everything that was written before has been told: it writes to one object of each kind, and the API
-// server tells of a kind's changes in their order.
+// settle waits until the witness has seen all earlier writes: it writes to one object of each kind, and the
+// API server reports the changes of a kind in order.
 func (w *witness) settle() {
 	GinkgoHelper()
 	mark := fmt.Sprintf("m%d", time.Now().UnixNano())
@@ -121,7 +121,8 @@ func (w *witness) settle() {
 		"regarding": map[string]any{"apiVersion": "ramcloud.dev/v1alpha1", "kind": "RAMCloudCluster", "namespace": "default", "name": cluster}})
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(func(g Gomega) {
-		// A watch of events that has only just begun tells of later ones only: the mark is made again until it is told.
+		// A new watch of events reports only later ones, so the mark is written again until the witness has seen
+		// it.
 		_, err := run(event, "kubectl", "replace", "--force", "-f", "-")
 		g.Expect(err).NotTo(HaveOccurred())
 		w.mutex.Lock()
@@ -130,8 +131,8 @@ func (w *witness) settle() {
 	}, time.Minute, time.Second).Should(Succeed())
 }
 
-// nothingChanged says that no condition, no server's state changed while it looked, not for a moment, and that the operator
-// warned of nothing.
+// nothingChanged checks that no condition and no server's state changed during the watch, not even for a
+// moment, and that the operator wrote no Warning.
 func (w *witness) nothingChanged() {
 	GinkgoHelper()
 	w.settle()

@@ -39,7 +39,7 @@ func cniConfig(podRange string) []byte {
 `, podRange)
 }
 
-// plan is what one node has to have: its own pod range, and for every other range the node it lies on.
+// plan is the configuration of one node: its own pod range, and the node of every other range.
 type plan struct {
 	own    string
 	routes map[string]string // pod range → node address
@@ -51,7 +51,7 @@ func planFor(host string, nodes []corev1.Node) plan {
 		address := internalAddress(&nodes[i])
 		switch podRange := nodes[i].Spec.PodCIDR; {
 		case podRange == "" || address == "":
-			// Not joined completely; the next round sees it.
+			// The node has not joined completely; the next round handles it.
 		case address == host:
 			p.own = podRange
 		default:
@@ -91,7 +91,7 @@ func setRoute(podRange, via string) error {
 	return netlink.RouteReplace(&netlink.Route{Dst: destination, Gw: net.ParseIP(via)})
 }
 
-// masquerade lets pods talk to what lies outside the pod network under the node's address.
+// masquerade lets pods connect to addresses outside the pod network, with the node's address as the source.
 func masquerade(podNetwork string) error {
 	rule := []string{"POSTROUTING", "-s", podNetwork, "!", "-d", podNetwork, "-m", "addrtype", "!", "--dst-type", "LOCAL",
 		"-m", "comment", "--comment", "podnet", "-j", "MASQUERADE"}

@@ -1,7 +1,7 @@
-// Command runcfront stands in front of runc where the machine itself is a sandbox. A container that
-// asks for a capability outside the machine's bounding set is refused whole by runc; runcfront takes
-// such capabilities out of the request (a bundle's config.json, or the process file of an exec) and
-// then becomes the real runc. Where every capability is granted it changes nothing.
+// Command runcfront stands in front of runc where the machine itself is a sandbox. A container that asks for
+// a capability outside the machine's bounding set is refused by runc; runcfront takes such capabilities out
+// of the request (a bundle's config.json, or the process file of an exec) and then becomes the real runc.
+// Where every capability is granted it changes nothing.
 package main
 
 import (
@@ -130,7 +130,7 @@ func rewrite(args []string) error {
 
 func main() {
 	args := os.Args[1:]
-	// A request that cannot be read is runc's to complain about.
+	// If a request cannot be read, runc reports the error.
 	if err := rewrite(args); err != nil {
 		fmt.Fprintln(os.Stderr, "runcfront:", err)
 	}
