@@ -73,7 +73,7 @@ class Cluster:
 
     def __init__(self, servers, replicas, apart=False, flags=(), programs=BIN, under=None):
         self.servers, self.replicas, self.apart, self.flags, self.programs = servers, replicas, apart, flags, programs
-        self.under = under  # the folder for its own; None: the system's for temporary files
+        self.under = under  # the parent of its own folder; None: the system's temporary folder
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="ramcloud-bench-", dir=self.under)
@@ -125,7 +125,7 @@ class Cluster:
         sys.exit("error: the cluster does not come to rest: its daemons use the processor without requests")
 
     def idle_share(self, seconds):
-        time.sleep(1)  # what the last benchmark left is done
+        time.sleep(1)  # until the last benchmark's remaining work is done
         before = self.cpu_seconds()
         time.sleep(seconds)
         after = self.cpu_seconds()

@@ -34,10 +34,11 @@ WORKLOADS = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"]
 ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
               "mimalloc": "libmimalloc.so.2.0"}
 OURS = "RAMCloud"
-# Memory for each live byte that a log is given: the least with which a workload gets through is what it takes.
+# The memory of a log for each live byte. The result is the least with which a workload completes.
 FACTORS = [1.10, 1.15, 1.20, 1.30, 1.50, 2.00]
 KEY_BYTES, FIXED_BYTES, MOST_BYTES = 12, 25, 8192
-# Writes a second of 100 bytes, uniform, by one core at 30 %; and what of it must be left, in percent.
+# Writes a second of 100 bytes, uniform, by one core at 30 %; and the percentage of it that must
+# remain.
 LEAST_RATE = 1.5e6
 LEAST_LEFT = {80: 80, 90: 50, 95: 35, 98: 10}
 MOST_MEMORY = 1.20

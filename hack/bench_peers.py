@@ -228,7 +228,8 @@ class Ours:
                   str(VALUE_BYTES), "--warm-up", "0s", "--json",
                   *(["--batch", str(at_once), "--clients", str(depth)] if multi else ["--clients", str(at_once)]),
                   *(["--connections", str(connections)] if connections > 1 else [])]
-        # What loading the keys costs, which every run does first, is measured by one that does almost nothing else.
+        # Every run loads the keys first. The cost of that is measured by a run that does almost
+        # nothing else.
         start = cpu_seconds(self.pid)
         self.ramcloud(*common, "--ops", "1")
         loading = cpu_seconds(self.pid) - start
@@ -262,7 +263,7 @@ ROWS = [("read, 1 at a time", "read", 1, 1, 20_000), ("read, 50 at a time", "rea
 REPLICAS = 3
 DURABLE_ROWS = [(f"multi-write of {BATCH}, R = {REPLICAS}", "multiwrite", BATCH, 1, 200_000),
                 (f"multi-write of {BATCH}, R = {REPLICAS}, {MESSAGES} at a time", "multiwrite", BATCH, MESSAGES, 400_000)]
-# Objects per CPU-second of the server, ours to theirs: what must be reached, and what is aimed at.
+# Objects per CPU-second of the server, ours to theirs: the required ratio, and the target.
 VALKEY, VALKEY_THREADS = "Valkey", "Valkey, io-threads"
 
 
@@ -331,7 +332,7 @@ def measure(servers, wanted, pairs):
         for title, what, at_once, depth, operations, *connections in wanted:
             runs = []
             for number in range(pairs):
-                # Who is first changes, so that nobody is always measured after the same one.
+                # The order changes, so that no peer is always measured after the same one.
                 order = servers[number % len(servers):] + servers[:number % len(servers)]
                 runs.append({s.name: s.run(what, at_once, depth, operations, *connections) for s in order})
             results.append({"title": title, "runs": runs})

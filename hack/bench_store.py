@@ -13,7 +13,7 @@ import bench
 PROGRAM = os.path.join(bench.TOP, "build", "release", "bench", "store_bench")
 KINDS = [("append", "append (new keys)"), ("overwrite", "overwrite"), ("read", "random read"),
          ("read_group", "random read, 16 at once")]
-# Million operations a second and core: what must be reached, and what is aimed at.
+# Million operations a second and core: the required value, and the target.
 FIGURES = {"append": (1.5, 2.5), "read_group": (3.0, 5.0)}
 
 

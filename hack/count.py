@@ -81,13 +81,13 @@ def named(name, of):
     return any(fnmatch.fnmatch(name, pattern) for pattern in of)
 
 
-# What no second run can make good.
+# Failures that a second run does not excuse.
 UNFORGIVABLE = re.compile(
     r"Sanitizer|runtime error:|DATA RACE|panic:|SEGFAULT|Segmentation fault|core dumped|Subprocess aborted"
     r"|linearizab|acknowledged|invariant",
     re.IGNORECASE,
 )
-# More than so many at once is no accident.
+# More failures than this at once are no accident.
 MOST_FLAKY = 3
 
 READ = {"ctest": ctest_results, "go": go_results}

@@ -82,9 +82,10 @@ def cases(text, function):
     return found, default
 
 
-# What the client library handles by itself and never gives to its caller.
+# Codes that the client library handles itself and never returns to its caller.
 HANDLED = {"UNKNOWN_TABLET", "RETRY", "NOT_LEADER", "STALE_TERM", "WRONG_SERVER", "CONNECTION_LOST", "CRASHED"}
-# Where the public codes are, and what each looks like there: {name} is the code's, {camel} in its capitals.
+# Files with the public codes, and the form of a code in each: {name} is the code's, {camel} in its
+# capitals.
 PUBLIC = {("include", "ramcloud", "ramcloud.h"): r"^  k{camel} = {number},",
           ("include", "ramcloud", "ramcloud_c.h"): r"^  RAMCLOUD_{name} = {number}\b",
           ("..", "clients", "python", "src", "ramcloud", "errors.py"): r"^    {name} = {number}$",

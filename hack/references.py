@@ -20,7 +20,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 PAGE = re.compile(r'(?<![\w/.$-])((?:[\w.-]+/)*[\w-]+\.md)(#[\w-]+)?(?:,?[\s/*#]+\(?"([A-Z][^"\n]*(?:\n[^"\n]*)?)")?')
 SIGN = re.compile(r"§")
 CITED = re.compile(r"\[([A-Z][a-z]+\d\d[A-Z]?)\b([^\]]*)\]")
-# What the references of others' formats look like, not ours.
+# References to formats of other projects.
 EXCLUDED = re.compile(r"(^|/)(go\.(mod|sum)|package-lock\.json|.*\.(svg|json|patch|mutant|pb\.go|golden))$|(^|/)testdata/"
                       r"|^hack/references")
 

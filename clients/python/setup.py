@@ -14,7 +14,7 @@ from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
-# Every system has these, and must not get them twice.
+# Every system has these libraries, so the package must not include them.
 SYSTEM = ("linux-vdso", "libc.so", "libm.so", "libstdc++", "libgcc_s", "ld-linux", "libpthread", "libdl", "librt")
 
 

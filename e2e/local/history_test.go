@@ -15,7 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// operation is a line of a history: node/sim/history.h writes them.
+// operation is a line of a history, as node/sim/history.h writes it.
 type operation struct {
 	Client int
 	Op     string
@@ -25,7 +25,7 @@ type operation struct {
 	Return int64 // -1: the outcome is unknown
 }
 
-// register is one key: reads give what was written last, deletes leave nothing.
+// register is one key: a read returns the last write, and nothing after a delete.
 var register = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[string][]porcupine.Operation{}
@@ -78,8 +78,8 @@ func readHistory(t *testing.T, path string) []porcupine.Operation {
 	return history
 }
 
-// What clients saw in simulations: while the leading coordinator died at every place where it matters (29 seeds are one
-// of each), under plans of faults, and while somebody died at a failpoint.
+// Histories of clients in simulations: the leading coordinator dies at every place where it matters (29
+// seeds, one for each), under plans of faults, and with deaths at failpoints.
 func TestHistoriesOfSimulationsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	for scenario, seeds := range map[string][2]int{"failover": {500, 528}, "faults": {5000, 5004}, "failpoints": {7000, 7004},
@@ -118,7 +118,7 @@ func simulatedHistories(t *testing.T, scenario string, first, last int) {
 	}
 }
 
-// The checker itself finds what must not be.
+// The checker itself finds histories that are not linearizable.
 func TestTheCheckerFindsAStaleRead(t *testing.T) {
 	history := func(read string) []porcupine.Operation {
 		var all []porcupine.Operation

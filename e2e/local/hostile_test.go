@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// What a daemon may grow by over all of the attack; its own limit of buffered bytes is half of it.
+// How much a daemon may grow during the whole attack; its own limit of buffered bytes is half of this.
 const mayGrow = 64 << 20
 
-// rss is what a process has in memory, in bytes.
+// rss is the resident memory of a process, in bytes.
 func rss(t *testing.T, pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -37,7 +37,7 @@ func rss(t *testing.T, pid int) int64 {
 	return 0
 }
 
-// measured is what `ramcloud bench` says of a run.
+// measured is the result of a run of `ramcloud bench`.
 type measured struct {
 	Operations uint64
 	Latency    struct{ P50, P99 float64 } `json:"latency_ns"`
@@ -59,7 +59,7 @@ func (c *cluster) bench(table, duration string) measured {
 	return m
 }
 
-// numberFrom is what an environment variable says, `otherwise` if it says nothing.
+// numberFrom is the number in an environment variable, or `otherwise` if it is not set.
 func numberFrom(t *testing.T, variable string, least, otherwise int) int {
 	text := os.Getenv(variable)
 	if text == "" {
@@ -72,9 +72,10 @@ func numberFrom(t *testing.T, variable string, least, otherwise int) int {
 	return n
 }
 
-// Thousands of strangers who send garbage, halves of messages, one byte now and then, or nothing, on every port:
-// no daemon dies or grows, and nobody who behaves notices. How much slower those are is printed; `make accept`
-// shows it beside what is wanted, of several rounds, because the 99th percentile of one is as much the machine's.
+// Thousands of hostile connections send garbage, halves of messages, one byte now and then, or nothing, on
+// every port: no daemon dies or grows, and no operation of a normal client fails. The slowdown of the normal
+// client is printed; `make accept` compares several rounds with the target, because the 99th percentile of
+// one round depends as much on the machine.
 func TestTenThousandHostileConnections(t *testing.T) {
 	total := numberFrom(t, "RAMCLOUD_HOSTILE_CONNECTIONS", waveSize, 10_000)
 	rounds := numberFrom(t, "RAMCLOUD_HOSTILE_ROUNDS", 1, 1)
@@ -86,14 +87,14 @@ func TestTenThousandHostileConnections(t *testing.T) {
 		t.Skipf("SKIP: %d file descriptors, and the attackers need %d; raise the hard limit (ulimit -Hn)", files.Cur, waveSize+500)
 	}
 	c := startCluster(t, 2, "--replicas", "1", "--max-buffered", "32MiB",
-		"--log-memory", fmt.Sprintf("%dMiB", 64*(1+rounds))) // nothing is cleaned yet
+		"--log-memory", fmt.Sprintf("%dMiB", 64*(1+rounds))) // enough memory without cleaning
 	of := c.client()
 	table := c.table(of, "steady", 2)
 	l := startLoad(t, of, c.table(of, "load", 2))
 	l.more(500)
 	probed := c.probe()
 
-	before := map[*daemon]int64{} // the first round: what stays is grown, too
+	before := map[*daemon]int64{} // memory before the first round, so that growth which stays is counted, too
 	for _, d := range c.daemons {
 		before[d] = rss(t, d.PID)
 	}
@@ -123,8 +124,8 @@ func median(of []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// round is what one attack did: the steady client's p99 before and meanwhile, in microseconds, and what the daemon that
-// grew most has more than before the first, in MiB.
+// round is the result of one attack: the steady client's p99 before and meanwhile, in microseconds, and the
+// growth of the daemon that grew most since before the first round, in MiB.
 type round struct{ quiet, attacked, grown float64 }
 
 // round measures the steady client, once alone and once during the attack.
@@ -163,7 +164,7 @@ func (c *cluster) round(table string, before map[*daemon]int64, of assault) roun
 	return round{quiet.Latency.P99 / 1e3, attacked.Latency.P99 / 1e3, float64(worst) / (1 << 20)}
 }
 
-// ports are all that the cluster listens on.
+// ports are all ports on which the cluster listens.
 func (c *cluster) ports() []target {
 	var all []target
 	for _, d := range c.daemons {
@@ -176,8 +177,8 @@ func (c *cluster) ports() []target {
 	return all
 }
 
-// probe begins to do what Kubernetes and people do: look at health and status again and again. What it returns ends
-// that, and says how many rounds there were; the end of the test ends it, too.
+// probe asks for health and status again and again, as Kubernetes and people do. The returned function ends
+// that and returns the number of rounds; the end of the test ends it, too.
 func (c *cluster) probe() func() int64 {
 	t := c.t
 	stop := make(chan struct{})
@@ -211,8 +212,8 @@ func (c *cluster) probe() func() int64 {
 	return end
 }
 
-// growth is the most memory that each daemon had more than before, until `over`. None may end meanwhile, and the
-// attacker, who only gets what nobody else wants of the processor, must come to an end.
+// growth is the largest increase of each daemon's memory until `over`. No daemon may end meanwhile, and the
+// attacker, which gets only idle processor time, must end in time.
 func (c *cluster) growth(before map[*daemon]int64, over <-chan struct{}) map[*daemon]int64 {
 	grown := map[*daemon]int64{}
 	patience := time.After(4 * time.Minute)

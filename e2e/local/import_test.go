@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// importState is what an import with --resume keeps (the fields that are looked at).
+// importState is what an import with --resume keeps (the fields that the test checks).
 type importState struct {
 	AckedBytes int64 `json:"acked_bytes"`
 	Imported   int
@@ -28,7 +28,7 @@ func readImportState(path string) (state importState, err error) {
 	return state, err
 }
 
-// An import that is killed goes on where everything before is acknowledged, as often as it is killed.
+// An import that is killed, however often, continues at a line before which everything is acknowledged.
 func TestKilledImportGoesOn(t *testing.T) {
 	const objects = 60_000
 	c := startCluster(t, 2, "--replicas", "1", "--durability", "buffered")
@@ -47,7 +47,7 @@ func TestKilledImportGoesOn(t *testing.T) {
 
 	before := importState{}
 	for kills := 0; kills < 2; kills++ {
-		// One write at a time, so that it is not done before it is killed.
+		// One write at a time, so that the import does not finish before it is killed.
 		command := exec.Command(program(t, "ramcloud"), append(arguments, "--outstanding", "1")...)
 		var stderr bytes.Buffer
 		command.Stderr = &stderr

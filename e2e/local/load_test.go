@@ -19,12 +19,12 @@ const (
 	loadWriters   = 4
 	keysPerWriter = 400
 	absent        = ""                   // no value of a load is empty
-	pace          = 2 * time.Millisecond // of each writer, after an operation: room for what else a test does
+	pace          = 2 * time.Millisecond // pause of each writer after an operation, to leave time for the rest of the test
 	most          = 2000                 // bytes of a value
 )
 
-// history is what is known of one key: what the last acknowledged operation left, and what operations
-// since then may have left whose outcome is unknown.
+// history is the possible values of one key: the value after the last acknowledged operation, and the values
+// after later operations with unknown outcomes.
 type history struct {
 	value   string
 	version uint64
@@ -105,7 +105,7 @@ func (l *load) operation(ctx context.Context, writer, n int, random *rand.Rand) 
 		known.maybe = append(known.maybe, value)
 		l.lost.Add(1)
 	}
-	// Any other error says that nothing was done.
+	// Any other error means that the operation was not executed.
 }
 
 // more waits until so many further operations were acknowledged.
@@ -119,7 +119,7 @@ func (l *load) more(count int64) {
 	}
 }
 
-// finish ends the load; what is known of the keys may be read then.
+// finish ends the load; afterwards the keys' histories may be read.
 func (l *load) finish() {
 	l.stop()
 	l.writers.Wait()

@@ -52,7 +52,7 @@ func (r *replicated) addServer(name string) *daemon {
 	return d
 }
 
-// loses waits until a row is not to be had, and fails if it ever is.
+// loses waits until reads of an object report its loss, and fails if one returns the object.
 func (r *replicated) loses(of *client.Client, table *client.Table, key string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -62,8 +62,9 @@ func (r *replicated) loses(of *client.Client, table *client.Table, key string) {
 	}
 }
 
-// An export is imported after two more elections, after tables and servers were made, and one was dropped: nothing is
-// given out twice, no row of then appears in a table of now, and all that live servers have is served as before.
+// An export is imported after two more elections, after tables and servers were made, and one was dropped: no
+// id is given out twice, no old object appears in a present table, and all data of live servers is served as
+// before.
 func TestAnExportThatIsTwoElectionsOldGivesOutNothingTwice(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t)
@@ -107,7 +108,7 @@ func TestAnExportThatIsTwoElectionsOldGivesOutNothingTwice(t *testing.T) {
 	if now := r.term(of); now <= term {
 		t.Errorf("term %d after %d", now, term)
 	}
-	// Also those that the export does not know say who they are, and go on.
+	// Servers that the export does not know report themselves, too, and go on.
 	r.eventually("all servers", func() bool { return len(r.serverViews()) == len(before) })
 	for name, view := range r.serverViews() {
 		if view.State != "UP" || view.ID != before[name].ID {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// One of five servers is asked to stop under load: others serve what it had, nothing that was acknowledged is lost, and
-// it ends as a program that did what it was asked.
+// One of five servers is asked to stop under load: others serve its data, no acknowledged write is lost, and
+// it ends with exit code 0.
 func TestAServerThatIsAskedToStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	const servers = 5
 	c := startCluster(t, servers, "--replicas", "3")
-	// One that this test starts itself: its exit code is told to its parent only.
+	// The test starts this server itself, because only the parent gets the exit code.
 	victim := c.servers()[servers-1]
 	c.kill(victim)
 	c.eventually("the verdict", func() bool { return c.status().ServersCrashed == 1 })
@@ -81,7 +81,7 @@ func (c *cluster) checkAskedToStop(id uint64) {
 	}
 }
 
-// shown reads what `ramcloud KIND show ID` says.
+// shown reads the output of `ramcloud KIND show ID`.
 func (c *cluster) shown(into any, kind string, id uint64) {
 	c.t.Helper()
 	r := run(c.t, "ramcloud", "--cluster", c.address, "-o", "json", kind, "show", fmt.Sprint(id))

@@ -16,7 +16,8 @@ import (
 	"ramcloud.dev/client"
 )
 
-// What a recovery master passes, in this order, and what backups pass. Those of the first list are tried in every run.
+// The failpoints that a recovery master passes, in this order, and those that backups pass. Those of the
+// first list are tried in every run.
 var (
 	usualServerPoints = []string{"master.recovery.page_replayed", "master.recovery.committed", "master.recovery.ready",
 		"master.recovery.served", "backup.recovery.frozen"}
@@ -30,10 +31,10 @@ var (
 		"coordinator.recovery.ready", "coordinator.recovery.before_hand_over"}
 )
 
-// soak: all of it is wanted, however long it takes.
+// soak says whether to try everything, however long it takes.
 func soak() bool { return os.Getenv("RAMCLOUD_SOAK") != "" }
 
-// pointsOf shares the places out to groups, of which each is tried in a cluster of its own.
+// pointsOf divides the failpoints into groups; each group is tried in a cluster of its own.
 func pointsOf(usual, more []string, groups int) [][]string {
 	all := usual
 	if soak() {
@@ -46,8 +47,8 @@ func pointsOf(usual, more []string, groups int) [][]string {
 	return shared
 }
 
-// ended kills a daemon if it runs, and waits until its ports are free: those of a process that is not the test's own
-// child may be taken for a moment longer than it is seen.
+// ended kills a daemon if it runs, and waits until its ports are free: the ports of a process that is not a
+// child of the test may stay in use for a moment after it has ended.
 func (c *cluster) ended(d *daemon) {
 	c.t.Helper()
 	if alive(d.PID) {
@@ -72,7 +73,7 @@ func (c *cluster) armed(d *daemon, failpoint string) *process {
 	return c.restart(d)
 }
 
-// asUsual starts a daemon that has died as what users run.
+// asUsual starts a dead daemon with the program that users run.
 func (c *cluster) asUsual(d *daemon) {
 	c.t.Helper()
 	d.program, d.environment = "", nil
@@ -80,7 +81,7 @@ func (c *cluster) asUsual(d *daemon) {
 	c.restart(d)
 }
 
-// endsAt waits until a process has killed itself at a place, as one of several that may.
+// endsAt waits until one of several processes has killed itself at a failpoint.
 func (c *cluster) endsAt(p *process, failpoint string) {
 	c.t.Helper()
 	select {
@@ -102,7 +103,7 @@ func (c *cluster) wholeAgain(servers int) {
 	})
 }
 
-// A recovery master or a backup dies at each step of a recovery, and what it was to recover is served all the same. Then
+// A recovery master or a backup dies at each step of a recovery, and the data is served all the same. Then
 // again, after objects were deleted: none of them comes back.
 func TestServersDieWhileTheyRecover(t *testing.T) {
 	t.Parallel()
@@ -164,7 +165,7 @@ func (c *cluster) deletes(of *client.Client, table *client.Table, key, value str
 func (c *cluster) dieAt(point string, servers int, l *load) {
 	c.t.Helper()
 	for range 6 {
-		// It has nothing when it has started again, so it is mostly the first that a plan gives something to.
+		// After its restart it has no data, so a plan usually gives it the first part.
 		victim := c.anOwner("load")
 		helper := c.servers()[0]
 		if helper == victim {
@@ -188,7 +189,7 @@ func (c *cluster) dieAt(point string, servers int, l *load) {
 	c.t.Fatalf("the failpoint %s was not reached", point)
 }
 
-// passes waits until a process has killed itself at a place. False: others did what there was to do.
+// passes waits until a process has killed itself at a place. False: other processes did the work.
 func (c *cluster) passes(p *process, point string, l *load) bool {
 	c.t.Helper()
 	ended := func() bool {
@@ -207,7 +208,7 @@ func (c *cluster) passes(p *process, point string, l *load) bool {
 		return s.ServersUp < len(c.servers()) && s.TabletsUnavailable == 0
 	})
 	if !ended() {
-		l.more(100) // who has tablets in the metadata may not serve yet
+		l.more(100) // an owner in the metadata may not serve yet
 	}
 	if ended() {
 		c.endsAt(p, point)
@@ -216,7 +217,7 @@ func (c *cluster) passes(p *process, point string, l *load) bool {
 	return false
 }
 
-// attempts counts what coordinators have said of attempts to recover a server.
+// attempts counts the log lines of coordinators about attempts to recover a server.
 func attempts(processes []*process, master uint64) int {
 	count := 0
 	for _, p := range processes {
@@ -229,8 +230,8 @@ func attempts(processes []*process, master uint64) int {
 	return count
 }
 
-// The leader dies at each step of a recovery; the next one goes on, and dies there as well, until nobody is left who
-// would. Each death costs one attempt at most.
+// The leader dies at each step of a recovery; the next one continues, and dies at the same step, until no
+// coordinator has that failpoint. Each death costs one attempt at most.
 func TestLeadersDieWhileTheyRecover(t *testing.T) {
 	t.Parallel()
 	more := slices.Concat(usualCoordinatorPoints[:2], moreCoordinatorPoints)
@@ -281,7 +282,7 @@ func TestLeadersDieWhileTheyRecover(t *testing.T) {
 func TestTheCoordinatorDiesWhileItRecovers(t *testing.T) {
 	t.Parallel()
 	for i, points := range pointsOf(usualCoordinatorPoints, moreCoordinatorPoints, 2) {
-		// A coordinator that starts gives the orders to serve again, if there was a recovery before.
+		// A coordinator that starts sends the orders to serve again, if there was a recovery before.
 		slices.SortStableFunc(points, func(a, b string) int {
 			return strings.Index(b, "serve") - strings.Index(a, "serve")
 		})
@@ -329,7 +330,7 @@ func (c *cluster) coordinatorDiesAt(point string, servers int) {
 	c.wholeAgain(servers)
 }
 
-// A scan that begins before a server dies, and ends after others have what it had, gives every key once.
+// A scan that begins before a server dies, and ends after others serve its tablets, returns every key once.
 func TestAScanAcrossARecoveryGivesEachKeyOnce(t *testing.T) {
 	t.Parallel()
 	const keys = 4000
@@ -355,7 +356,7 @@ func TestAScanAcrossARecoveryGivesEachKeyOnce(t *testing.T) {
 	times := map[string]int{}
 	err := of.Enumerate(ctx, table.ID, func(o client.Object) error {
 		times[string(o.Key)]++
-		// A page of the first tablet is out, whoever has the others.
+		// One page of the first tablet has been returned; any server may have the others.
 		if len(times) == 100 {
 			victim := c.anOwner("scanned")
 			for id := range c.owners("scanned") {
@@ -389,7 +390,7 @@ func TestAScanAcrossARecoveryGivesEachKeyOnce(t *testing.T) {
 	}
 }
 
-// waiters write one key each, as fast as they are answered but for a pause, and note the longest time without an answer.
+// waiters write one key each, with a pause after each answer, and record the longest time without an answer.
 type waiters struct {
 	stop    context.CancelFunc
 	writers sync.WaitGroup
@@ -429,8 +430,8 @@ func (g *waiters) finish() time.Duration {
 	return time.Duration(g.longest.Load())
 }
 
-// readAll reads every key of a load, many at once; it gives how long it took until the first key came that was waited
-// for, and until all had come.
+// readAll reads every key of a load, many at once; it returns how long it took until the first key that was
+// unavailable was read, and until all were.
 func (c *cluster) readAll(l *load, keys []string) (first, all time.Duration) {
 	c.t.Helper()
 	begun := time.Now()

@@ -50,7 +50,8 @@ func (c *cluster) anOwner(table string) *daemon {
 	return nil
 }
 
-// killAndRead kills servers at the same moment under load, waits until others serve what they had, and reads everything.
+// killAndRead kills servers at the same moment under load, waits until others serve their data, and reads
+// everything.
 func (c *cluster) killAndRead(l *load, victims ...*daemon) {
 	c.t.Helper()
 	killed := time.Now()
@@ -69,7 +70,7 @@ func (c *cluster) killAndRead(l *load, victims ...*daemon) {
 	l.verify()
 }
 
-// A server dies under load: what it had is served again without anybody's help, and nothing is lost.
+// A server dies under load: its data is served again without help, and nothing is lost.
 func TestADeadServersDataIsServedAgain(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []struct {
@@ -123,7 +124,8 @@ func TestServersDieInTurn(t *testing.T) {
 	l.verify()
 }
 
-// All servers die and start again: nobody has to do anything. Nor if one of them has lost its folder meanwhile.
+// All servers die and start again: everything is served without help, even if one of them has lost its folder
+// meanwhile.
 func TestAColdStartServesEverything(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []int{0, 1} {
@@ -155,7 +157,7 @@ func TestAColdStartServesEverything(t *testing.T) {
 			for _, d := range c.servers() {
 				c.restart(d)
 			}
-			// Nobody has found out yet that the former ones are dead.
+			// The coordinator has not detected the former servers' deaths yet.
 			c.eventually("four new servers", func() bool {
 				now := c.serverViews()
 				return !slices.ContainsFunc(c.servers(), func(d *daemon) bool {

@@ -17,8 +17,8 @@ type volumeRelease struct {
 	ExpiresAt  uint64 `json:"expires_at_ms"`
 }
 
-// A volume is released once its server has crashed and its replicas are elsewhere; no server starts with it then, and one
-// server that is silent is enough for a no.
+// A volume is released once its server has crashed and its replicas are elsewhere; no server starts with it
+// then, and if one server is silent, the answer is no.
 func TestAVolumeIsReleasedWhenNobodyNeedsIt(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 4, "--replicas", "2")

@@ -24,7 +24,7 @@ const (
 	besides = 64 << 20
 )
 
-// anonymous is the memory of a process that is no file's, in bytes.
+// anonymous is the memory of a process that belongs to no file, in bytes.
 func anonymous(t *testing.T, pid int) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -68,7 +68,7 @@ func metric(t *testing.T, d *daemon, prefix string) float64 {
 	return sum
 }
 
-// multiRead is a request for these keys; no deadline, so that it waits for as long as it takes.
+// multiRead is a request for these keys; it has no deadline, so it waits as long as necessary.
 func multiRead(call, table uint64, keys ...string) []byte {
 	var body []byte
 	body = binary.LittleEndian.AppendUint32(body, uint32(len(keys)))
@@ -87,7 +87,7 @@ func multiRead(call, table uint64, keys ...string) []byte {
 	return append(header, body...)
 }
 
-// greeted is a connection that has said hello.
+// greeted returns a connection after its hello.
 func greeted(t *testing.T, d *daemon, greeting []byte) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", d.Ports.RPC))
@@ -125,7 +125,7 @@ func takeReplies(from io.Reader, count int, least uint32) error {
 	return nil
 }
 
-// replyMemory is what a test of it found, for `make accept`.
+// replyMemory is the test's result, for `make accept`.
 func replyMemory(t *testing.T, values map[string]float64) {
 	path := os.Getenv("RAMCLOUD_REPLY_MEMORY_REPORT")
 	if path == "" {
@@ -140,9 +140,9 @@ func replyMemory(t *testing.T, values map[string]float64) {
 	}
 }
 
-// Clients that ask for gigabytes with half a megabyte of requests, and do not read: the daemon makes as much as the
-// limit allows and lets the rest wait in their sockets. Nobody is closed, others are served, and all is answered when
-// they read at last.
+// Clients that ask for gigabytes with half a megabyte of requests, and do not read: the daemon produces as
+// many replies as the limit allows and leaves the other requests in the sockets. No connection is closed,
+// other clients are served, and everything is answered when the clients read.
 func TestRepliesInTheMakingKeepToTheLimit(t *testing.T) {
 	requests := numberFrom(t, "RAMCLOUD_REPLY_REQUESTS", 1, 256)
 	const clients, logMemory, buffered = 8, 64 << 20, 32 << 20
@@ -233,8 +233,8 @@ func TestRepliesInTheMakingKeepToTheLimit(t *testing.T) {
 	replyMemory(t, map[string]float64{"most_mib": float64(worst) / (1 << 20), "accepted_mib": float64(bound) / (1 << 20)})
 }
 
-// While the log cannot be replicated, clients ask for what is not durable, and disconnect: what was held for them is
-// given back.
+// While the log cannot be replicated, clients read objects that are not durable, and disconnect: the memory
+// of their held replies is freed.
 func TestWhatIsHeldForVanishedClientsIsGivenBack(t *testing.T) {
 	total := numberFrom(t, "RAMCLOUD_VANISHING_CLIENTS", 100, 10_000)
 	var files syscall.Rlimit
@@ -257,7 +257,7 @@ func TestWhatIsHeldForVanishedClientsIsGivenBack(t *testing.T) {
 	bound := int64(logMemory + 8<<20 + buffered + besides)
 	atFirst := anonymous(t, server.PID)
 
-	// Its only backup stands still, and is taken for crashed: what is written from here on is not durable.
+	// Its only backup is suspended, and is listed as crashed: writes from here on are not durable.
 	if err := syscall.Kill(others[0].PID, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

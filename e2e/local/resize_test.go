@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// resize is what `ramcloud server set ID log-memory=SIZE` answers.
+// resize is the answer of `ramcloud server set ID log-memory=SIZE`.
 type resize struct {
 	Target uint64 `json:"target_bytes"`
 	Held   uint64 `json:"held_bytes"`
@@ -16,7 +16,7 @@ type resize struct {
 	Notes  []string
 }
 
-// resized is what `ramcloud servers` says of the memory of a log.
+// resized is the part of `ramcloud servers` about a log's memory.
 type resized struct {
 	ID     uint64
 	Name   string
@@ -100,7 +100,7 @@ func TestAServerGrowsAndShrinksUnderLoad(t *testing.T) {
 	}
 }
 
-// One that dies while it grows starts with its flag's size again; nobody else knows of a resize.
+// One that dies while it grows starts with its flag's size again; the resize is stored nowhere else.
 func TestAServerThatDiesWhileItGrowsStartsWithItsFlag(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20

@@ -18,8 +18,8 @@ func saturation() (rounds int, length time.Duration) {
 	return 1, 4 * time.Second
 }
 
-// Eight servers on one machine that is busy with nothing but them: whoever is slow is not dead. Nobody is condemned, no
-// replica is given up, and every server stays the one that it was.
+// Eight servers overload one machine: a slow server is not a dead one. No server is condemned, no replica is
+// given up, and every server keeps its id.
 func TestASaturatedClusterGivesNobodyUp(t *testing.T) {
 	const servers = 8
 	c := startCluster(t, servers, "--replicas", "3", "--log-memory", "128MiB")

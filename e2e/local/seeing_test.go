@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What people look at while a cluster runs: levels of logs, where an operation's time goes, who does what.
+// The tools for looking at a running cluster: log levels, the time of each step of an operation, the work of
+// each server.
 func TestSeeing(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "2")
 	of := c.client()

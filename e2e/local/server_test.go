@@ -10,7 +10,7 @@ import (
 	"ramcloud.dev/client"
 )
 
-// tableOn makes tables of one tablet until one lies on the server wanted.
+// tableOn makes tables of one tablet until one is on the wanted server.
 func tableOn(c *cluster, of *client.Client, server uint64) *client.Table {
 	c.t.Helper()
 	for i := range 40 {
@@ -32,7 +32,8 @@ func write(c *cluster, of *client.Client, table *client.Table, key, value string
 	}
 }
 
-// Others' tables go on, and the dead server's are served by others, with all that they had.
+// Tables of other servers stay available, and the dead server's tables are served by others with all their
+// data.
 func TestAKilledServersTablesAreServedByOthers(t *testing.T) {
 	c := startCluster(t, 4, "--replicas", "2")
 	of := c.client()
@@ -74,7 +75,7 @@ func TestAKilledServersTablesAreServedByOthers(t *testing.T) {
 	l.verify()
 }
 
-// holder is a server whose folder holds replicas: placement is random, and one may have none.
+// holder is a server whose folder holds replicas: placement is random, so a server may have none.
 func holder(c *cluster) *daemon {
 	c.t.Helper()
 	var found *daemon
@@ -118,8 +119,8 @@ func TestPausedServerIsNotCondemned(t *testing.T) {
 	}
 }
 
-// A server that the cluster gave up while it was suspended tells nothing stale, and starts again by itself: the same
-// process, another server.
+// A server that the cluster gave up while it was suspended answers nothing stale, and starts again by itself:
+// the same process with another server id.
 func TestGivenUpServerStartsAgainByItself(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 4, "--replicas", "2")

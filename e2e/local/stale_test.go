@@ -16,8 +16,8 @@ import (
 // counted is a value of the counter that was acknowledged, and its version.
 type counted struct{ n, version uint64 }
 
-// counter is a key that one writer counts up, while others ask for all that a master tells from its memory. None of them
-// may see less than what was acknowledged before it asked.
+// counter is a key that one writer increments, while others ask for everything that a master answers from
+// memory. None of them may see a value below the one that was acknowledged before it asked.
 type counter struct {
 	t       *testing.T
 	table   *client.Table
@@ -29,7 +29,7 @@ type counter struct {
 
 var counterKey = []byte("n")
 
-// soon: a call to the suspended server ends soon, and is made again.
+// soon is a short timeout: a call to the suspended server ends, and is made again.
 func (k *counter) soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(k.ctx, 2*time.Second)
 }
@@ -62,7 +62,7 @@ func (k *counter) count(of *client.Client) {
 	}
 }
 
-// ask repeats a question until the end; `question` gives the value that it found.
+// ask repeats a request until the end; `question` returns the value that it found.
 func (k *counter) ask(answers *atomic.Int64, question func(call context.Context, before counted) (uint64, error)) {
 	defer k.workers.Done()
 	for !k.stopped() {
@@ -74,7 +74,7 @@ func (k *counter) ask(answers *atomic.Int64, question func(call context.Context,
 		case errors.Is(err, errStale):
 			k.t.Errorf("%v; %d, version %d, was acknowledged before", err, before.n, before.version)
 			return
-		case err != nil: // nobody answered; it ends when the limit is reached
+		case err != nil: // no answer; the loop ends when the limit is reached
 		case seen < before.n:
 			k.t.Errorf("%d was found, and %d was acknowledged before", seen, before.n)
 			return
@@ -106,7 +106,7 @@ func (k *counter) read(of *client.Client) func(context.Context, counted) (uint64
 	}
 }
 
-// condition asks for a version that is later than one before what was acknowledged: it must not fail.
+// condition requires a version newer than the one before the acknowledged version: it must not fail.
 func (k *counter) condition(of *client.Client) func(context.Context, counted) (uint64, error) {
 	return func(call context.Context, before counted) (uint64, error) {
 		later := client.Conditions{Flags: client.IfVersionAtMost, Version: before.version - 1}
@@ -132,8 +132,8 @@ func (k *counter) scan(of *client.Client) func(context.Context, counted) (uint64
 	}
 }
 
-// A master is suspended while others take its tablets over; when it goes on it answers nothing that is stale: no read,
-// no condition, no scan.
+// A master is suspended while others take its tablets over; when it goes on, it answers no read, condition or
+// scan with stale data.
 func TestASuspendedMasterAnswersNothingStale(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 4, "--replicas", "3")

@@ -20,7 +20,7 @@ import (
 
 var turnBucket = regexp.MustCompile(`^ramcloud_reactor_turn_seconds_bucket\{.*le="([^"]+)"\} (\d+)$`)
 
-// turns are the reactors' turns that did work so far: how many took at most so many seconds.
+// turns counts the reactors' turns with work so far by their duration: how many took at most so many seconds.
 func turns(t *testing.T, d *daemon) map[float64]float64 {
 	t.Helper()
 	of := &http.Client{Timeout: 10 * time.Second}
@@ -50,7 +50,7 @@ func turns(t *testing.T, d *daemon) map[float64]float64 {
 	return found
 }
 
-// within is the least bound that holds of this share of the turns from `before` to `after`.
+// within is the least bound that this share of the turns from `before` to `after` did not exceed.
 func within(before, after map[float64]float64, share float64) float64 {
 	all := after[math.Inf(1)] - before[math.Inf(1)]
 	least := math.Inf(1)
@@ -62,9 +62,9 @@ func within(before, after map[float64]float64, share float64) float64 {
 	return least
 }
 
-// A table is enumerated and dropped while values of 1 MiB are read many at a time: the turns of the reactor stay
-// short. What they took is printed; `make accept` shows it beside what is wanted, because a shared machine decides
-// about it, too.
+// A table is enumerated and dropped while values of 1 MiB are read many at a time: the turns of the reactor
+// stay short. Their durations are printed; only `make accept` compares them with the target, because they
+// also depend on the load of the machine.
 func TestTurnsWhileATableIsEnumeratedAndDropped(t *testing.T) {
 	objects := numberFrom(t, "RAMCLOUD_TURN_OBJECTS", 1000, 50_000)
 	log := 64 + objects>>12

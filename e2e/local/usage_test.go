@@ -99,7 +99,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	}
 }
 
-// hello is the greeting of a client (docs/formats.md), learnt from what the Go client itself sends.
+// hello is a client's hello (docs/formats.md), recorded from the Go client.
 func hello(t *testing.T) []byte {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,7 +129,7 @@ func hello(t *testing.T) []byte {
 	return greeting[:n]
 }
 
-// Bytes of strangers, on every port of every daemon, at once with a load that must not notice.
+// Garbage on every port of every daemon, beside a load that must not fail.
 func TestGarbageHurtsNobody(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "2")
 	of := c.client()
@@ -155,7 +155,7 @@ func TestGarbageHurtsNobody(t *testing.T) {
 				}
 				connections++
 				_ = connection.SetDeadline(time.Now().Add(limit))
-				// The daemon may hang up in the middle of it: that is its right.
+				// The daemon may close the connection in the middle of it.
 				switch i % 4 {
 				case 0:
 					_, _ = connection.Write(noise[:1+random.IntN(len(noise)-1)])
@@ -195,7 +195,7 @@ func TestGarbageHurtsNobody(t *testing.T) {
 	c.eventually("HEALTHY", func() bool { return c.status().Health == "HEALTHY" })
 }
 
-// requests have valid headers and bodies that are not, for every operation there may be.
+// requests have valid headers and invalid bodies, for every possible operation.
 func requests(random *rand.Rand) []byte {
 	var all []byte
 	for opcode := range 160 {
@@ -258,7 +258,7 @@ func TestFullMemoryStillReadsAndDeletes(t *testing.T) {
 	}
 }
 
-// A flipped bit on the disk is found and its place is named.
+// A flipped bit on the disk is found and its position is reported.
 func TestDamagedReplicaIsNamed(t *testing.T) {
 	c := startCluster(t, 3, "--replicas", "2")
 	of := c.client()
@@ -285,6 +285,6 @@ func TestDamagedReplicaIsNamed(t *testing.T) {
 	if r.code != 1 || !regexp.MustCompile(fmt.Sprintf(`offset %d\b`, at)).MatchString(r.stderr) {
 		t.Errorf("exit code %d, want 1 and \"offset %d\":\n%s", r.code, at, r.stderr)
 	}
-	// The others' replicas make the damage good.
+	// Other replicas have the damaged bytes.
 	checkRebuilt(t, l, rebuild(t, c.servers()[1:]))
 }

@@ -21,7 +21,7 @@ class DevCluster:
                 break
         else:
             raise RuntimeError(f"ramcloudd ended with {self._process.wait()}")
-        # What it prints later must go somewhere.
+        # Read later output, too, so that the pipe does not fill up.
         self._drain = threading.Thread(target=self._process.stdout.read, daemon=True)
         self._drain.start()
 

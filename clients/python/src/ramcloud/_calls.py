@@ -277,7 +277,8 @@ class NativeScan:
         self._pointer = pointer
 
     def next_page(self, timeout: float | None) -> Call[list[Object]]:
-        self._native._open()  # the scan itself outlives the client, but nobody would turn it
+        self._native._open()  # the scan outlives the client, but without the client it makes no
+                              # progress
         return Call(lib.ramcloud_scan_next(self._pointer, timeout_ms(timeout)), _page)
 
     def end(self) -> None:

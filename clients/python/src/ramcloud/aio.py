@@ -57,7 +57,7 @@ class AsyncClient:
             wait = self._native.poll()
             while (pointer := self._native.next_done()) is not None:
                 self._end(*self._calls.pop(pointer))
-        finally:  # whatever was raised, the others go on
+        finally:  # the other calls go on, whatever was raised
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_later(wait, self._turn)
@@ -81,12 +81,12 @@ class AsyncClient:
             call.free()
 
     async def _run(self, call: Call[T]) -> T:
-        if self._fd < 0:  # close() has begun: nobody will turn this call
+        if self._fd < 0:  # close() has begun: this call will make no progress
             call.free()
             raise closed()
         future: asyncio.Future[T] = self._loop.create_future()
         self._calls[call.pointer] = (call, future)
-        if not self._soon:  # one turn for all that start now
+        if not self._soon:  # one poll for all calls that start now
             self._soon = True
             self._loop.call_soon(self._turn)
         try:
