@@ -1,4 +1,5 @@
-// The scheduler of interleavings itself: it finds what depends on them, and gives them again.
+// The scheduler of interleavings itself: it finds results that depend on the interleaving, and
+// repeats a given one.
 #include "base/model_schedule.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ TEST(Schedule, LocksExclude) {
 
 TEST(Schedule, FindsADeadlock) {
   const auto explored = explore(1, 200, [](Schedule& schedule) {
-    static SpinLock a, b;  // outlive the actors that are given up
+    static SpinLock a, b;  // they outlive actors that are given up
     schedule.actor([] {
       SpinGuard first(a);
       SpinGuard second(b);

@@ -1,5 +1,5 @@
 // Losses that an operator accepts (docs/design/recovery.md, "Accepted losses"): the rest is served,
-// versions rise, and disks that come back afterwards bring nothing back.
+// versions rise, and disks that come back afterwards change nothing.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class AcceptedLossSim : public RecoveryClusterTest {
   static constexpr uint32_t kKeys = 60;
   static constexpr size_t kBytes = 300'000;  // three segments or more
 
-  /// With one replica of each segment.
+  /// Clusters with one replica of each segment.
   void start_with_segments(uint64_t seed) {
     start({.seed = seed, .servers = 7, .replicas = 1, .condemned_start_again = true}, 1);
     versions_.clear();
@@ -60,7 +60,7 @@ class AcceptedLossSim : public RecoveryClusterTest {
     const Time deadline = leading().reactor().now() + 20s;
     return cluster().run(0, leading().accept_loss(std::move(wanted), deadline));
   }
-  /// Whatever is BLOCKED, as often as it is.
+  /// Accepts the loss of every BLOCKED recovery, until none is BLOCKED.
   void accept_all() {
     bool all_served = false;
     ASSERT_TRUE(until(
@@ -98,7 +98,7 @@ class AcceptedLossSim : public RecoveryClusterTest {
     }
     return ids;
   }
-  /// Each object that is left has the value that was written. Returns how many are left.
+  /// Checks that each remaining object has the value that was written. Returns how many remain.
   uint32_t expect_nothing_wrong() {
     uint32_t there = 0;
     for (uint32_t i = 0; i < kKeys; ++i) {
@@ -121,7 +121,7 @@ class AcceptedLossSim : public RecoveryClusterTest {
   }
 
   uint64_t master_ = 0;
-  std::map<uint32_t, uint64_t> versions_;  // the highest that was acknowledged
+  std::map<uint32_t, uint64_t> versions_;  // the highest acknowledged version of each key
   std::set<uint64_t> accepted_;
 };
 
@@ -137,7 +137,7 @@ TEST_F(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
     EXPECT_FALSE(served());
     ASSERT_NO_FATAL_FAILURE(accept_all());
     EXPECT_TRUE(accepted_.contains(master_));
-    if (seed % 3 == 0) {  // the next leader knows what was accepted
+    if (seed % 3 == 0) {  // the next leader knows the accepted loss
       cluster().kill_coordinator();
       cluster().restart_coordinator();
       ASSERT_TRUE(until_served());
@@ -163,7 +163,8 @@ TEST_F(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
   EXPECT_GT(lost, 0u);
 }
 
-/// It comes back when the loss was accepted, before anything was ordered: then it is used.
+/// The disk comes back after the loss was accepted and before recovery was ordered: then it is
+/// used.
 TEST_F(AcceptedLossSim, ADiskThatIsBackInTimeIsUsed) {
   start_with_segments(1);
   const size_t gone = holder(/*of_head=*/false);

@@ -13,7 +13,7 @@
 namespace ramcloud::sim {
 namespace {
 
-/// Those from `from` on, `count` of them without a sanitizer; SIM_SEEDS=FROM:COUNT chooses others.
+/// `count` seeds from `from` on, fewer with a sanitizer; SIM_SEEDS=FROM:COUNT chooses others.
 std::pair<uint64_t, uint64_t> seeds(uint64_t from, uint64_t count) {
   count = testing::seeds(count);
   if (const char* text = std::getenv("SIM_SEEDS")) {
@@ -74,12 +74,12 @@ TEST_F(ClusterSim, BackupsComeAndGo) {
 TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
   ClusterOptions options;
   options.seed = 11;
-  options.replicas = 0;  // nor does a backup tell it
+  options.replicas = 0;  // so no backup reports the verdict to it either
   Cluster cluster(options);
   ASSERT_TRUE(cluster.wait_ready());
   SimNode& lost = cluster.server_sim_node(2);
   cluster.network().partition(cluster.coordinator_sim_node(0), lost);
-  // From its peers, too: one that reached it would vouch for it.
+  // Cut off from its peers, too: a peer that reached it would vouch for it.
   for (size_t i = 0; i < cluster.servers(); ++i) {
     if (i != 2) cluster.network().partition(cluster.server_sim_node(i), lost);
   }
@@ -91,7 +91,7 @@ TEST_F(ClusterSim, AServerThatWasGivenUpWhileCutOffFindsOut) {
   EXPECT_NE(cluster.failures().find("CRASHED"), std::string::npos) << cluster.failures();
 }
 
-/// Raw messages, as anybody on the network can send them.
+/// Raw messages, as any process on the network can send them.
 TEST_F(ClusterSim, MadeUpTermsStopNobody) {
   ClusterOptions options;
   options.seed = 13;
@@ -132,7 +132,7 @@ TEST_F(ClusterSim, MadeUpTermsStopNobody) {
 
 TEST_F(ClusterSim, SameSeedSameEvents) {
   for (const auto run : {run_restarts, run_backups, run_faults}) {
-    // That events repeat has nothing to do with what a sanitizer finds.
+    // Sanitizers are not needed to check that events repeat.
     for (uint64_t seed = 7; seed <= (testing::kSanitized ? 7u : 8u); ++seed) {
       const Outcome first = run({.seed = seed}), again = run({.seed = seed});
       EXPECT_EQ(first.event_hash, again.event_hash);

@@ -76,8 +76,8 @@ class Judge {
                 "), " + what + "\n";
     };
     if (record.state_reason.starts_with("refused")) complain("and refuses nothing");
-    // Of those that are listed as UP: some answer the coordinator, and while there is one, it sees
-    // the dead refuse and vouches for those that only the coordinator cannot reach.
+    // Counts servers listed as UP. Some answer the coordinator. While there is such a peer, it sees
+    // dead servers refuse, and vouches for those that only the coordinator cannot reach.
     size_t expected = 0, answer = 0, others = 0;
     bool reachable = false;
     for (const auto& [id, server] : cluster_.coordinator()->state().servers) {
@@ -94,7 +94,7 @@ class Judge {
     if (reachable && answer > 0) complain("and runs, where peers reach it");
   }
 
-  /// The place of the server of this id; none if its process is dead.
+  /// The index of the server with this id; none if its process is dead.
   std::optional<size_t> running(uint64_t id) {
     for (size_t i = 0; i < cluster_.servers(); ++i) {
       if (cluster_.server_runs(i) && cluster_.server(i).server_id() == id) return i;
@@ -128,7 +128,7 @@ class DetectionSim : public testing::Test {
     Coordinator* leading = cluster.coordinator();
     return leading == nullptr ? 0 : leading->state().servers_up();
   }
-  /// Its data is served: `table` can be written and read.
+  /// Checks that data is served: `table` can be written and read.
   static std::string serves(Cluster& cluster, const wire::TableInfo& table, uint64_t n) {
     const std::string key = "key " + std::to_string(n), value = "value " + std::to_string(n);
     const auto written = cluster.run(0, cluster.client(0).write(table.table_id, key, value));
@@ -184,7 +184,7 @@ TEST_F(DetectionSim, AOneWayCutBetweenTheCoordinatorAndAllCondemnsNobody) {
   }
 }
 
-/// By the refused connection, with any number of servers that a person starts.
+/// A dead process is detected by refused connections, in clusters of few and of many servers.
 TEST_F(DetectionSim, AKilledProcessIsFoundWithin400Milliseconds) {
   Duration worst{};
   for (const uint32_t servers : {2, 3, 8, 17}) {
@@ -232,7 +232,7 @@ TEST_F(DetectionSim, TheCoordinatorSuspendedCondemnsNobody) {
   EXPECT_EQ(judge.wrong() + cluster.check_invariants() + cluster.failures(), "");
 }
 
-/// Whatever happens in whatever order, the verdicts are right.
+/// The verdicts are right for random events in random order.
 TEST_F(DetectionSim, RandomTroubleLeadsToNoWrongVerdict) {
   uint32_t verdicts = 0;
   const char* only = std::getenv("SIM_SEED");

@@ -1,5 +1,5 @@
-// Whole clusters of which one server's disk is full, broken or slow: nothing ends, nothing that was
-// acknowledged is lost, and the status names the server.
+// Whole clusters of which one server's disk is full, broken or slow: no process ends, no
+// acknowledged write is lost, and the status names the server.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ class DiskFaults : public testing::TestWithParam<bool> {
  protected:
   DiskFaults() { set_log_level(LogLevel::kError); }
 
-  /// Workers run while `fault` is done to the disk of server 0, and are checked at the end.
+  /// Workers run while `fault` is injected into the disk of server 0, and are checked at the end.
   void run(const std::function<void(SimDisk&)>& fault) {
     ClusterOptions options;
     options.seed = 11;

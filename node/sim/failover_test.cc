@@ -1,5 +1,5 @@
 // Simulated failovers at every place, with fixed seeds. Histories are checked for linearizability
-// by e2e/local when RAMCLOUD_HISTORY_DIR says where to leave them.
+// by e2e/local when RAMCLOUD_HISTORY_DIR names a folder for them.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 

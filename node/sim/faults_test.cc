@@ -17,7 +17,7 @@ class FaultsSim : public ::testing::Test {
  protected:
   FaultsSim() { set_log_level(std::getenv("SIM_LOG") ? LogLevel::kDebug : LogLevel::kError); }
 
-  /// Runs seeds, which must all be well; what faults changed, by kind.
+  /// Runs seeds, which must all succeed. Returns the number of effective faults by kind.
   std::map<std::string, uint64_t> run_all(const char* scenario, uint64_t from, uint64_t count) {
     std::map<std::string, uint64_t> faults;
     for (uint64_t seed = from; seed < from + count; ++seed) {

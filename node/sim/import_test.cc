@@ -1,6 +1,6 @@
-// An import of metadata that is older than what servers do: they say what they own before anything
-// is ordered (docs/design/coordinator.md, "Imports"). The invariants of the cluster, which compare
-// with what was before the import, hold all the time.
+// An import of metadata that is older than the servers' state: servers report what they own before
+// the leader sends orders (docs/design/coordinator.md, "Imports"). The invariants of the cluster,
+// which compare with the state before the import, hold all the time.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,8 @@ TEST_F(ImportSim, NothingThatLiveServersHaveIsLostByAnOlderExport) {
     create("gone", 2);
     const MetadataStore::Records exported = cluster.metadata_state().records;
 
-    // One server is another one since, a table is new, and one was dropped.
+    // Since the export one server has restarted with a new id, a table was created, and one was
+    // dropped.
     const uint64_t former = 4;  // has nothing of "before"
     size_t place = 0;
     while (cluster.server(place).server_id() != former) ++place;

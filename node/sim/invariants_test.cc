@@ -1,5 +1,4 @@
-// Each rule that the simulated cluster is judged by: a cluster that is well, made up by hand, with
-// one thing wrong.
+// Each invariant of the simulated cluster: a correct view made by hand, with one error.
 #include "sim/invariants.h"
 
 #include <gmock/gmock.h>
@@ -377,7 +376,8 @@ TEST_F(ClusterInvariants, WhatTheStoreItselfFindsIsTold) {
 
 // ---- a real one ---------------------------------------------------------------------------------
 
-/// A violation planted in a running cluster is found by itself, and reported with its place.
+/// A violation planted in a running cluster is found without an explicit check, and reported with
+/// its step.
 class ALookingCluster : public testing::Test {
  protected:
   void SetUp() override {
@@ -407,7 +407,7 @@ TEST_F(ALookingCluster, SaysWhereItFoundSomething) {
 TEST_F(ALookingCluster, ReadsEverythingNowAndThen) {
   cluster_.scheduler().run_for(2s);
   EXPECT_EQ(cluster_.broken(), "");
-  // A bit of what was compared before flips: in the object's value, behind which is only fill.
+  // A bit that was compared before flips: in the object's value, after which only fill follows.
   const log::LogPosition end = store().log().durable();
   Slice pieces[2];
   ASSERT_GE(store().log().find_segment(end.segment_id())->slices(end.offset() - 10, 1, pieces), 1);

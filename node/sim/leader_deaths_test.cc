@@ -16,8 +16,8 @@ namespace {
 
 class LeaderDeathsSim : public RecoveryClusterTest {
  protected:
-  /// A server with data dies. The leader dies at the passage of a place with this number, counted from
-  /// 1; 0: it lives. Another one starts soon.
+  /// A server with data dies. The leader dies at the failpoint passage with this number, counted
+  /// from 1; 0: it does not die. Another one starts soon.
   void recover(size_t deadly) {
     passages_.clear();
     attempts_ = 0;

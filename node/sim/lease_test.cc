@@ -1,5 +1,5 @@
-// Leases of whole servers (docs/design/recovery.md, "Leases"): what a master would tell from memory
-// waits until it knows that nobody else has taken over.
+// Leases of whole servers (docs/design/recovery.md, "Leases"): replies from a master's memory wait
+// until it knows that no other server has taken over.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 constexpr Duration kLength = 500ms;  // ServerNodeOptions'
 constexpr Duration kSoon = 20ms;
 
-/// By how many reactors a server has.
+/// The parameter is the number of reactors of a server.
 class LeaseClusterSim : public ::testing::TestWithParam<uint32_t> {
  protected:
   LeaseClusterSim() { set_log_level(LogLevel::kError); }
@@ -127,8 +127,8 @@ TEST_P(LeaseClusterSim, WithoutReplicasTheCoordinatorLeases) {
   EXPECT_TRUE(**read);
 }
 
-/// A recovery query came to one holder. The master answers for what is left of its lease, and hears
-/// that it is given up.
+/// A recovery query came to one holder. The master answers for the rest of its lease, and then is
+/// told CRASHED.
 TEST_P(LeaseClusterSim, AFrozenMasterAnswersNothingAfterItsLease) {
   start(2);
   SimNode& node = cluster_->client_node(0);
@@ -151,8 +151,8 @@ TEST_P(LeaseClusterSim, AFrozenMasterAnswersNothingAfterItsLease) {
   EXPECT_NE(cluster_->failures().find("CRASHED"), std::string::npos) << cluster_->failures();
 }
 
-/// The process is suspended after it looked a key up and before it answers: when it goes on, others
-/// may have served the key.
+/// The process is suspended after it looked a key up and before it answers: when it goes on, other
+/// servers may have served the key.
 TEST_P(LeaseClusterSim, SuspendedInTheMiddleOfATurnNothingStaleIsTold) {
   start(2);
   constexpr size_t kBeforeReply = failpoint_number("master.reply.before_send");

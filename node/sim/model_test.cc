@@ -21,12 +21,13 @@ uint64_t number_from(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-/// Sanitizers make everything several times slower and look at the same code: fewer will do.
+/// Sanitizers make everything several times slower and check the same code: fewer operations
+/// suffice.
 uint64_t operations_in(uint64_t normally) {
   return number_from("MODEL_OPERATIONS", testing::kSanitized ? normally / 20 : normally);
 }
 
-/// A table's workers and what they found, compared with a scan at the end.
+/// A table's workers and their results, compared with a scan at the end.
 struct Model {
   Model(ClientCore& core, uint64_t table_id, uint64_t seed, uint32_t count, uint64_t operations,
         uint32_t most_at_once)

@@ -68,7 +68,7 @@ TEST_F(PlannedStopSim, WhatClientsSeeIsLinearizable) {
   }
 }
 
-/// What the last ones took over is on disks, like everything else.
+/// The data that the last servers took over is on disks, like everything else.
 TEST_F(PlannedStopSim, AClusterThatWasStoppedAsAWholeStartsAgain) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);

@@ -16,11 +16,12 @@ using Phase = RecoveryProgress::Phase;
 /// The flush interval, one sync, and the replies that wait for it.
 constexpr Duration kLastFlush = 10ms + 10ms;
 
-/// By whether replicas are `synced`.
+/// The parameter says whether replicas are `synced`.
 class PowerCutSim : public RecoveryClusterTest, public ::testing::WithParamInterface<bool> {
  protected:
   static bool synced() { return GetParam(); }
-  /// Runs until everything is served. False: it is not, or something was BLOCKED meanwhile.
+  /// Runs until everything is served. False: something is not served in time, or was BLOCKED
+  /// meanwhile.
   bool served_and_never_blocked() {
     bool blocked = false;
     uint32_t asked = 0;
@@ -30,7 +31,8 @@ class PowerCutSim : public RecoveryClusterTest, public ::testing::WithParamInter
     });
     return served_in_the_end && !blocked;
   }
-  /// Writes that were acknowledged so long before the power cut are there. Returns their number.
+  /// Checks that writes acknowledged at least this long before the power cut are there. Returns
+  /// their number.
   uint32_t expect_acknowledged(const std::map<std::string, Time>& acknowledged, Time off) {
     const Duration may_miss = synced() ? Duration{} : kLastFlush;
     uint32_t checked = 0;
@@ -73,7 +75,7 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
   }
 }
 
-/// Before a recovered tablet is served, all that its owner needs is on devices.
+/// Before a recovered tablet is served, everything that its owner needs is on devices.
 TEST_P(PowerCutSim, RightAfterARecoveryTakesNothingThatWasRecovered) {
   const SeedRange seeds = seed_range(2);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
@@ -94,7 +96,8 @@ TEST_P(PowerCutSim, RightAfterARecoveryTakesNothingThatWasRecovered) {
   }
 }
 
-/// The fourth host kept its power, and with it the tail. It is late; nothing is given up meanwhile.
+/// The fourth host kept its power, and with it the tail. It returns late; nothing is given up
+/// meanwhile.
 TEST_P(PowerCutSim, OfThreeHostsOfFourTheLateOneHasTheTail) {
   const SeedRange seeds = seed_range(2);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {

@@ -1,6 +1,6 @@
 // Servers with several reactors, on real threads and loopback connections, used by many clients at
-// the same time. Not simulated: what is looked for are races, so it is run under the thread
-// sanitizer, too.
+// the same time. Not simulated, because the test looks for races; it also runs under the thread
+// sanitizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -274,7 +274,7 @@ TEST_P(ReactorsTest, ACounterCountsEveryIncrementOnce) {
   EXPECT_LE(without, (servers_.size() - 1) * kReactors) << "one server has the table";
 }
 
-/// One client's share of keys that all write: each version that it was given, with the value.
+/// One client's writes to keys that all clients write: each version that it got, with the value.
 using Acknowledged = std::map<std::string, std::vector<std::pair<uint64_t, std::string>>>;
 
 Acknowledged write_round_robin(BlockingClient& client, uint64_t table, uint32_t n, uint32_t times) {
@@ -305,7 +305,8 @@ TEST_P(ReactorsTest, WhatAnyReactorAcknowledgedIsOnBackups) {
     });
   }
   for (auto& thread : threads) thread.join();
-  // Every version was given once, rising for each client; the highest is what must be found.
+  // Every version was given once, rising for each client; the object with the highest one must be
+  // found.
   std::map<std::string, std::map<uint64_t, std::string>> versions;
   for (const auto& one : seen) {
     for (const auto& [key, written] : one) {
@@ -429,8 +430,8 @@ TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
   }
 }
 
-/// While the first reactor hangs, the requests that wait for it are bounded, and so is the time for
-/// which they count.
+/// While the first reactor hangs, the number of requests that wait for it is bounded, and so is the
+/// time for which they count.
 TEST_P(ReactorsTest, RequestsThatAreForwardedTakeALimitedAmountOfMemory) {
   Machinery own(kPoll, TcpOptions{});
   Server& server = *servers_.front();

@@ -59,8 +59,8 @@ TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
   }
 }
 
-/// What a holder has that was cut off from its master does not count: the others went on without
-/// it.
+/// The replica of a holder that was cut off from its master does not count: the master continued
+/// with other holders.
 TEST_F(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
@@ -114,7 +114,7 @@ TEST_F(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
   }
 }
 
-/// All but R - 1 come back: what they have is enough.
+/// All servers but R - 1 come back: their replicas suffice.
 TEST_F(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
@@ -301,8 +301,8 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
   }
 }
 
-/// The holder that was left behind again, and nobody knows of it: the fence that excludes it was raised
-/// after the export. Only those who went on can tell.
+/// The fenced holder again, but the coordinator does not know the fence, because it was raised
+/// after the export. Only the later holders' replicas show it.
 TEST_F(RecoveryClusterSim, AnImportFromBeforeAFenceDoesNotServeTheHolderThatWasLeftBehind) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
@@ -315,7 +315,7 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeAFenceDoesNotServeTheHolderThatWasL
       if (i != stale) cluster().cut_off(stale, i);
     }
     fill("t", 10, 200, 100);
-    // Whoever has anything that the master wrote since, of any segment.
+    // The servers with a replica of any segment that the master wrote since.
     const uint64_t head = head_of(master);
     auto* replicas = cluster().server(place_of(master)).parts().replicas;
     std::set<size_t> went_on;

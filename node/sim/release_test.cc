@@ -23,13 +23,13 @@ namespace {
 
 using Data = std::map<std::string, std::string>;
 
-/// What an operator would do: it asks for the token again and again.
+/// Acts like an operator: it asks for the token again and again.
 class Asker {
  public:
   explicit Asker(Cluster& cluster)
       : cluster_(cluster), scope_(cluster.coordinator_sim_node(0).reactor()) {}
 
-  /// The answer to a question that is put now; none if there is no leader, or an error.
+  /// The answer to a request that is sent now; none without a leader, or on an error.
   std::optional<VolumeRelease> ask(uint64_t server_id) {
     std::optional<std::optional<VolumeRelease>> answer;
     Coordinator* leading = cluster_.coordinator();
@@ -51,13 +51,13 @@ class Asker {
 
 std::string frames_of(Cluster& cluster, size_t i) {
   std::string bytes = cluster.disk(i).contents("backup/" + std::string(kFramesFileName));
-  // The file has all of its frames; what is given ends with the last byte that is not zero.
+  // contents() ends at the last byte that is not zero; the file has all of its frames.
   const uint64_t frames = (bytes.size() + kFrameStride - 1) / kFrameStride;
   bytes.resize(frames_file_bytes(static_cast<uint32_t>(frames)));
   return bytes;
 }
 
-/// By key, what the volumes hold without these.
+/// The objects by key that the volumes other than these hold.
 Result<Data> rebuilt(const std::vector<std::string>& volumes, const std::set<size_t>& without,
                      uint64_t table) {
   std::vector<VolumeImage> images;
@@ -147,7 +147,7 @@ class VolumeReleaseSim : public testing::Test {
   }
 
   /// Each segment of a running master, of which the volume has a frame, has all of its replicas in
-  /// others' frames. What is missing, or empty.
+  /// others' frames. Returns the missing replica, or an empty text.
   std::string needed(size_t volume) {
     std::set<std::pair<uint64_t, uint64_t>> there;  // master, segment
     (void)dump_image(frames_of(*cluster_, volume), [&](const ReplicaDump& replica) {
@@ -157,7 +157,7 @@ class VolumeReleaseSim : public testing::Test {
     for (size_t i = 0; i < cluster_->servers(); ++i) {
       if (!cluster_->server_runs(i) || !cluster_->server(i).parts().replicas) continue;
       const uint64_t master = cluster_->server(i).server_id();
-      std::map<uint64_t, uint32_t> held;  // replicas that hold all that they acknowledged
+      std::map<uint64_t, uint32_t> held;  // replicas that hold all bytes that they acknowledged
       cluster_->server(i).parts().replicas->for_each_slot(0, [&](const ReplicaSlot& slot) {
         held.try_emplace(slot.segment().id(), 0);
         for (size_t j = 0; j < cluster_->servers() && slot.counts(); ++j) {
@@ -214,8 +214,8 @@ class VolumeReleaseSim : public testing::Test {
 };
 
 /// One server is lost, or another one while the replicas of the first are made again. The tokens
-/// are asked for all the time; with its yes a volume is gone. In the end R - 1 other servers are,
-/// too.
+/// are requested all the time; when a token is given, the volume is wiped. In the end R - 1 other
+/// servers are, too.
 TEST_F(VolumeReleaseSim, AReleasedVolumeIsMissedByNobody) {
   uint64_t refused_while_replicas_moved = 0;
   for (uint64_t seed = 1; seed <= 8; ++seed) {
@@ -269,7 +269,8 @@ TEST_F(VolumeReleaseSim, AReleasedVolumeIsMissedByNobody) {
   EXPECT_GT(refused_while_replicas_moved, 0u) << "no question came while replicas moved";
 }
 
-/// What a crashed master left is on others' volumes: each of them is kept until that is recovered.
+/// A crashed master's replicas are on others' volumes: each of them is kept until the master is
+/// recovered.
 TEST_F(VolumeReleaseSim, TheLogOfACrashedMasterKeepsVolumesUntilItIsRecovered) {
   start(21, 2);
   if (HasFatalFailure()) return;

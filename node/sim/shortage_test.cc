@@ -12,7 +12,7 @@
 namespace ramcloud::sim {
 namespace {
 
-/// A damaged device differs from what the masters that live believe; that is the subject.
+/// The invariant check of replicas is off, because this test damages a device.
 constexpr uint32_t kNoLooks = ~uint32_t{0};
 
 class ShortageSim : public RecoveryClusterTest {
@@ -27,7 +27,7 @@ class ShortageSim : public RecoveryClusterTest {
   }
 };
 
-/// Of four servers with R = 3 each of the others has a replica of every segment. One of them has a
+/// With four servers and R = 3, each other server has a replica of every segment. One of them has a
 /// flipped bit in a few sectors, or in each.
 TEST_F(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
   const SeedRange seeds = seed_range(4);
@@ -90,8 +90,8 @@ TEST_F(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
   }
 }
 
-/// Two servers, R = 1: when the backup is lost nobody else may hold a replica, and the coordinator
-/// leases.
+/// Two servers, R = 1: when the backup is lost, no other server can hold a replica, and the
+/// coordinator leases.
 TEST_F(ShortageSim, OfHoldersTheCoordinatorLeases) {
   const SeedRange seeds = seed_range(3);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {

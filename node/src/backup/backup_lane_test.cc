@@ -1,4 +1,4 @@
-// What another reactor than the first takes of the backup's work, and what it must leave.
+// The backup's work that reactors other than the first do, and the work that they must forward.
 #include "backup/backup_lane.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class Replies final : public ramcloud::testing::OnlyReplies {
   uint32_t held = 0;
 };
 
-/// Two reactors: requests come to the second, which passes on the first one's requests.
+/// Two reactors: requests come to the second, which forwards those that only the first may handle.
 class BackupLaneTest : public ::testing::TestWithParam<bool> {
  protected:
   BackupLaneTest() {
@@ -78,7 +78,7 @@ class BackupLaneTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
     return replies_.status;
   }
-  /// To the second reactor; nothing turns meanwhile.
+  /// Sends to the second reactor; no reactor turns meanwhile.
   void post(uint64_t segment, uint32_t offset, const std::string& bytes, uint32_t epoch = 1,
             uint32_t flags = 0, uint64_t master = kMaster) {
     const wire::ReplicaWriteRequest request{.master_id = master,
@@ -102,7 +102,7 @@ class BackupLaneTest : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(replies_there_.held, offset + bytes.size());
     return true;
   }
-  /// Passed on, and answered so by the first.
+  /// Checks that it is forwarded, and answered with this status by the first.
   StatusCode passed_on(uint64_t segment, uint32_t offset, const std::string& bytes,
                        uint32_t epoch = 1, uint32_t flags = 0, uint64_t master = kMaster) {
     const int before = replies_.count;
@@ -147,7 +147,8 @@ TEST_P(BackupLaneTest, WritesAreServedWhereTheyCome) {
   EXPECT_EQ(std::string(bytes, sizeof bytes), "headmoreand morelast");
 }
 
-/// Taken without a turn of any reactor in between; answered only when it is as durable as it must.
+/// Appended without a turn of any reactor in between; answered only when it is as durable as
+/// required.
 TEST_P(BackupLaneTest, ASyncedWriteIsAnsweredAfterItsSync) {
   ASSERT_EQ(open(1), StatusCode::kOk);
   post(1, 4, "more");
@@ -157,7 +158,7 @@ TEST_P(BackupLaneTest, ASyncedWriteIsAnsweredAfterItsSync) {
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_there_.count == 1; }, 10s));
   EXPECT_EQ(replies_there_.held, 8u);
   if (GetParam()) EXPECT_GT(service_->counters().syncs, syncs);
-  // Those that wait together share one.
+  // Writes that wait together share one sync.
   const uint64_t before = service_->counters().syncs;
   for (uint32_t i = 0; i < 10; ++i) post(1, 8 + 4 * i, "more");
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_there_.count == 11; }, 10s));
@@ -172,7 +173,7 @@ TEST_P(BackupLaneTest, WhatIsTakenIsSyncedSoon) {
   if (!GetParam()) {
     ASSERT_TRUE(scheduler_.run_until([&] { return service_->counters().syncs > syncs; }, 20ms));
   }
-  // And again, after a sync that found nothing else.
+  // And again, after a sync without other writes.
   scheduler_.run_for(1s);
   ASSERT_TRUE(is_taken(1, 8, "more"));
   scheduler_.run_for(1s);

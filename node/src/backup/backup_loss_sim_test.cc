@@ -1,5 +1,5 @@
-// Backups are lost at any moment, and any number of folders may be missing afterwards: what was
-// acknowledged is in every rebuild that succeeds, and a rebuild that lacks something says so.
+// Backups are lost at any moment, and any number of folders may be missing afterwards: every
+// rebuild that succeeds has all acknowledged writes, and an incomplete one reports an error.
 #include <fmt/format.h>
 
 #include "backup/testing/replication_rig.h"
@@ -14,7 +14,7 @@ using testing::ReplicationRig;
 
 constexpr uint64_t kBackupBytes = 96u << 20;
 
-/// One master, four or five backups of which some are lost, and what the master acknowledged.
+/// One master, four or five backups of which some are lost, and the acknowledged writes.
 class BackupLoss {
  public:
   explicit BackupLoss(uint64_t seed) : seed_(seed), random_(seed), rig_(seed) {}
@@ -45,7 +45,8 @@ class BackupLoss {
     EXPECT_EQ(rig_.manager_->stats().epoch, rig_.fence_.epoch) << "seed " << seed_;
   }
 
-  /// One backup after the other goes, and then the master: on the last one's disk is everything.
+  /// The backups die one after the other, and then the master: the last backup's disk has
+  /// everything.
   void run_out() {
     backups_ = replicas_ = 2;
     rig_.reactors_ = seed_ % 2 == 0 ? 3 : 1;
@@ -67,7 +68,7 @@ class BackupLoss {
   uint64_t event_hash() const { return rig_.scheduler_.event_hash(); }
   uint64_t refused_rebuilds() const { return refused_; }
   uint64_t fenced() const { return rig_.fence_.epoch; }
-  /// Messages to backups that reactors besides the first sent.
+  /// The number of messages to backups that reactors other than the first sent.
   uint64_t sent_by_others() const {
     uint64_t sum = 0;
     for (size_t i = 1; i < rig_.lanes_.size(); ++i) sum += rig_.lanes_[i]->messages.value();
@@ -125,7 +126,7 @@ class BackupLoss {
         victim = static_cast<uint32_t>(random_.below(backups_));
       } while (lost_.contains(victim));
     }
-    // In the middle of a burst: some bytes are here, some there.
+    // In the middle of a burst: the backups have different numbers of bytes.
     rig_.scheduler_.run_for(std::chrono::microseconds(random_.below(2'000)));
     note_acknowledged();
     rig_.kill_backup(victim);
@@ -221,7 +222,7 @@ class BackupLoss {
       EXPECT_TRUE(status.ok()) << "seed " << seed_ << ' ' << when << ", folders " << folders << ": "
                                << status.to_string();
     }
-    // Without any replica of the master nobody knows of it.
+    // Without any replica of the master the rebuild does not know it.
     if (!status.ok() || summary.masters.empty()) {
       ++refused_;
       return;

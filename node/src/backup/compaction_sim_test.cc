@@ -1,4 +1,5 @@
-// Compacted segments on simulated backups: what replicas are made of, and what a rebuild finds.
+// Compacted segments on simulated backups: the bytes from which replicas are made, and the result
+// of a rebuild.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ using ::testing::IsEmpty;
 struct CompactionRig : testing::ReplicationRig {
   CompactionRig(uint64_t seed, uint32_t reactors) : ReplicationRig(seed) { reactors_ = reactors; }
 
-  /// Two closed segments; half of what is in the first is written again.
+  /// Two closed segments; half of the objects in the first are overwritten.
   void fill() {
     for (int i = 0; i < 80; ++i) put_one(i);
     for (int i = 0; i < 80; i += 2) put_one(i);
@@ -34,7 +35,7 @@ struct CompactionRig : testing::ReplicationRig {
     ASSERT_TRUE(log_->may_compact(*log_->find_segment(1)));
   }
   void put_one(int i) { must_put(fmt::format("k{}", i), fmt::format("{:100000}", version_)); }
-  /// Leaves out what was written again since. Returns what there was.
+  /// Compacts: leaves out overwritten objects. Returns the original.
   log::Segment* compact(uint64_t id) {
     log::Segment* original = log_->find_segment(id);
     log::CompactedSegment copy(*log_, *original);
@@ -65,7 +66,7 @@ struct CompactionRig : testing::ReplicationRig {
   bool is_whole() {
     return run_until([&] { return manager_->stats().under_replicated == 0; });
   }
-  /// A replica of it is not complete.
+  /// Whether a replica of it is incomplete.
   bool is_being_made(uint64_t segment) {
     bool made = false;
     manager_->for_each_slot(segment, [&](const ReplicaSlot& slot) {
@@ -121,7 +122,7 @@ TEST_P(CompactionSim, AReplicaThatIsLostIsMadeFromWhatIsLeft) {
   rig.expect_all_is_found(0);
 }
 
-/// One has all that it had, the other one half of it: each is whole.
+/// One has all entries, the other one half of them: each is whole.
 TEST_P(CompactionSim, ReplicasOfBothKindsAreAlike) {
   CompactionRig rig(3, GetParam());
   rig.start(4, 2);
@@ -169,7 +170,7 @@ TEST_P(CompactionSim, AllReplicasThatAreLostAtOnceAreMadeFromWhatIsLeft) {
   rig.expect_all_is_found(0);
 }
 
-/// Else a power cut could take what killed an object, and the object.
+/// Otherwise a power cut could lose both an object and the newer entry that replaced it.
 TEST_P(CompactionSim, ACopyWaitsUntilWhatKilledTheRestIsSynced) {
   CompactionRig rig(5, GetParam());
   rig.start(5, 2);

@@ -25,7 +25,7 @@ class FailedOpenSim : public ::testing::Test, protected testing::ReplicationRig 
     return image;
   }
 
-  /// Rebuilds from the folders of these backups and the coordinator's word into found_.
+  /// Rebuilds from the folders of these backups and the coordinator's fence into found_.
   Status rebuild(const std::vector<uint32_t>& backups) {
     std::vector<std::string> images;
     for (const uint32_t i : backups) images.push_back(folder_of(i));
@@ -80,8 +80,8 @@ TEST_F(FailedOpenSim, AHeadWhoseSyncFailedDoesNotCount) {
   EXPECT_TRUE(found_ == model_);
 }
 
-/// The same while a segment goes on with fewer replicas: the failure must not give it back its
-/// waiver as if the backup had nothing.
+/// The same while a segment goes on with fewer replicas: the failed replica must not become
+/// optional again as if the backup had nothing.
 TEST_F(FailedOpenSim, AReplicaOfADegradedHeadWhoseSyncFailedDoesNotCount) {
   start(2, 2);
   must_put("first", "1");
@@ -137,8 +137,7 @@ class ScriptedOpenSim : public FailedOpenSim {
     bool silent = false;  // no answer at all
   };
 
-  /// The epoch that the coordinator has when data is durable, though the first backup that is asked
-  /// answered so.
+  /// The coordinator's epoch when data is durable, if the first backup answered the open like this.
   uint32_t epoch_after(std::deque<Answer> script) {
     script_ = std::move(script);
     start(2, 1);

@@ -148,7 +148,7 @@ class FetchServiceTest : public testing::RecoveryFixture {
   uint32_t end_ = 0;
 };
 
-/// Cuts the hashes of the three tables into parts, each with some range of each table, or none.
+/// Cuts the hashes of the three tables into parts; each part has a range of each table, or none.
 std::vector<std::vector<HashRange>> random_partition(Random& random, size_t parts) {
   std::vector<std::vector<HashRange>> partition(parts);
   for (uint64_t table = 1; table <= 3; ++table) {
@@ -167,7 +167,7 @@ class FetchPropertyTest : public FetchServiceTest,
                           public ::testing::WithParamInterface<uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, FetchPropertyTest, ::testing::Range<uint64_t>(1, 9));
 
-/// Recovery masters whose ranges together are everything get every entry, each once, in order.
+/// Recovery masters whose ranges together cover everything get every entry once, in order.
 TEST_P(FetchPropertyTest, ThePagesOfAPartitionAreAllEntries) {
   Random random(GetParam());
   testing::SmallLog master;
@@ -235,7 +235,8 @@ TEST_F(FetchServiceTest, ARangeIncludesBothItsEnds) {
   }
 }
 
-/// A request for fewer bytes than a group has gets the whole group: else it would never get any.
+/// A request for fewer bytes than a group has gets the whole group: otherwise it would never make
+/// progress.
 TEST_F(FetchServiceTest, AGroupIsNeverCut) {
   testing::SmallLog master;
   for (int i = 0; i < 3; ++i) master.put("k" + std::to_string(i), 50'000);
@@ -436,7 +437,7 @@ TEST_F(FetchCacheTest, WhatIsKeptIsBounded) {
   }
   EXPECT_LE(most, IndexedSegments::kMostBytes);
   EXPECT_GE(segments().segments(), 3u);
-  // The last ones.
+  // The last entries.
   const uint64_t read = segments().bytes_read();
   EXPECT_EQ(fetch(of(kSegments - 2)), StatusCode::kCorrupt) << "another segment's";
   EXPECT_EQ(segments().bytes_read(), read + end_);

@@ -111,7 +111,7 @@ TEST_F(FrameStoreTest, GoldenSlots) {
   EXPECT_EQ(load<uint32_t>(slot.data() + 508), 0x16a95b98u);
 }
 
-/// What a former build wrote, which knew neither boot ids nor holders.
+/// Metadata of an earlier version, without boot ids and holders.
 TEST_F(FrameStoreTest, GoldenSlotOfFormerBuilds) {
   make_volume();
   auto frame = peek<FrameSlot>(8192);

@@ -19,8 +19,8 @@ class HoldersSim : public ::testing::TestWithParam<uint32_t>, protected testing:
     if (!held) return nullptr;
     return &(last_ = held->holders);
   }
-  /// What is durable in the segment that the durable position is in counts on replicas whose frames
-  /// name each other. Empty, or what is wrong.
+  /// Checks that the durable bytes of the segment at the durable position depend only on replicas
+  /// whose frames name each other. Returns the error, or an empty text.
   std::string check() {
     const uint64_t segment = log_->durable().segment_id();
     if (log_->durable() == checked_ || segment == 0) return {};

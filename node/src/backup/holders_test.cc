@@ -1,4 +1,4 @@
-// What a backup keeps of a segment's holders.
+// A backup's record of a segment's holders.
 #include "backup/testing/service_fixture.h"
 
 namespace ramcloud {
@@ -36,7 +36,7 @@ class HoldersTest : public testing::ReplicaServiceTest {
                                             .flags = wire::kExtended};
     post(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + extension + bytes);
   }
-  /// On the device: what a power cut leaves.
+  /// The holders on the device, as after a power cut.
   FrameSlot on_device() {
     node_.disk().power_loss();
     const std::string image = node_.disk().contents("/d/frames");

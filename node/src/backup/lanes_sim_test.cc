@@ -1,5 +1,5 @@
-// Replication that several reactors of a master drive: what they send themselves, and what becomes
-// of a message of one of them when the first reactor has to take over.
+// Replication that several reactors of a master drive: the messages that they send themselves, and
+// the cases in which the first reactor must take over a message.
 #include "backup/testing/replication_rig.h"
 
 namespace ramcloud {
@@ -9,8 +9,8 @@ class LanesSim : public ::testing::TestWithParam<uint32_t>, protected testing::R
  protected:
   LanesSim() : ReplicationRig(7) {}
 
-  /// The sessions of all reactors to the head's backups stand: those that send now do it
-  /// themselves.
+  /// The sessions of all reactors to the head's backups are open, so each reactor sends its own
+  /// bytes.
   void start_connected(uint32_t backups, uint32_t replicas) {
     reactors_ = 3;
     start(backups, replicas);
@@ -33,7 +33,7 @@ class LanesSim : public ::testing::TestWithParam<uint32_t>, protected testing::R
     ASSERT_GT(sent_by(1), before);
     ASSERT_LT(log_->durable(), log_->head());
   }
-  /// A rebuild without one of the folders finds all that was put.
+  /// A rebuild without one of the folders finds all objects.
   void expect_all_without(uint32_t missing) {
     std::vector<std::string> images;
     for (uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -109,7 +109,7 @@ TEST_P(LanesSim, ABackupLostUnderAMessageIsReplaced) {
   const auto victim = static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1);
   put_into_the_void(*nodes_[victim]);
   crash_backup(victim);
-  // Dropped, not waited for: it would have another two seconds.
+  // The call is dropped, not waited for: its deadline is two seconds later.
   EXPECT_TRUE(all_durable(1s));
   EXPECT_EQ(fence_.epoch, 1u);
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));

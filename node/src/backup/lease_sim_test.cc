@@ -1,5 +1,5 @@
 // A master's lease over the simulated network (docs/design/recovery.md, "Leases"): it ends in time
-// whichever of its holders is out of reach, or has given it up.
+// when any of its holders cannot be reached, or has frozen the master.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class LeaseSim : public ::testing::TestWithParam<uint32_t>, protected testing::R
     asking_->spawn(ask());
     ASSERT_TRUE(scheduler_.run_until([&] { return answered; }, 10s));
   }
-  /// Backups know no leases: as those of a former build.
+  /// Backups of an earlier version, without leases.
   void make_former(bool answer_pings) {
     const auto unknown = [](void* object, const Request& request) {
       reply_error(*static_cast<Transport*>(object), request.reply,
@@ -119,7 +119,7 @@ TEST_P(LeaseSim, AnIdleMasterKeepsItsLeaseWithAFewSmallMessages) {
   EXPECT_LE(others, 4) << "questions after closed replicas";
 }
 
-/// What they acknowledge is lease enough.
+/// Their acknowledgements confirm the lease.
 TEST_P(LeaseSim, WhileItWritesNobodyIsAsked) {
   start(3, 2);
   must_put("a", "1");
@@ -215,7 +215,7 @@ TEST_P(LeaseSim, TheHoldersOfAHeadThatWasOpenedAheadCount) {
   EXPECT_TRUE(leased_again());
 }
 
-/// Perhaps it has the replica, and gave this master up since: nobody knows.
+/// It may have the replica, and may have frozen this master since.
 TEST_P(LeaseSim, AHolderCountsFromTheSendingOfItsOpenOn) {
   start(5, 2);
   must_put("a", "1");
@@ -249,7 +249,7 @@ TEST_P(LeaseSim, TheHoldersOfAnAbandonedHeadCountUntilItIsClosedThere) {
   EXPECT_TRUE(leased_again());
 }
 
-/// It has one replica for a while, whose backup leases alone.
+/// The head has one replica for a while, and only its backup confirms the lease.
 TEST_P(LeaseSim, ADegradedMasterIsLeasedByThoseItHas) {
   start(1, 2);
   must_put("a", "1");
@@ -261,7 +261,7 @@ TEST_P(LeaseSim, ADegradedMasterIsLeasedByThoseItHas) {
   expect_unleased_for(1s);
 }
 
-/// A side segment decides nothing, so its backups lease nothing.
+/// A side segment does not decide the log's end, so its backups are no holders.
 TEST_P(LeaseSim, BackupsOfSideSegmentsAreNoHolders) {
   start(6, 2);
   must_put("a", "1");
@@ -323,7 +323,7 @@ TEST_P(LeaseSim, AMasterThatWasSuspendedDoesNotBlameItsBackups) {
   EXPECT_TRUE(leased());
 }
 
-/// Nobody else could take its replica, so it is waited for.
+/// No other backup could take its replica, so the master waits for it.
 TEST_P(LeaseSim, AHolderWithoutASuccessorIsWaitedFor) {
   backup_silence_ = 1s;
   start(2, 2);

@@ -1,6 +1,6 @@
 // With durability "synced" all machines lose their power at once while writes of real size are in
-// flight. Their sectors land in any order, on every replica. What was acknowledged is there; that
-// there are holes behind it must not cost the log.
+// flight. Their sectors land in any order, on every replica. All acknowledged writes are there;
+// holes behind them must not make the log unreadable.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Rebuilding from folders that hold logs of several masters: one of them died, another recovered its
-// data and went on, and not all folders have heard of it.
+// Rebuilding from folders that hold logs of several masters: one of them died, another recovered
+// its data and went on, and not all folders know that.
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ using testing::ReplicationRig;
 
 constexpr uint64_t kTable = 1;
 
-/// A master's log on two backups of its own; what it appends is given with its versions.
+/// A master's log on two backups of its own; appended objects are returned with their versions.
 class MasterLog {
  public:
   explicit MasterLog(uint64_t id) : rig_(id) {
@@ -82,7 +82,7 @@ TEST(RebuildSim, WhatTheNextOwnerDeletedStaysDeleted) {
   dead.put("overwritten", 6, "old");
   dead.put("untouched", 7, "old");
   dead.collect(images);
-  MasterLog owner(101);  // without what it recovered and did not change
+  MasterLog owner(101);  // without the objects that it recovered and did not change
   owner.put("overwritten", 21, "new");
   owner.remove("deleted", 20);
   owner.collect(images);

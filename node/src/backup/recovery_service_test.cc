@@ -1,4 +1,4 @@
-// What a backup says of a dead master's replicas, that it freezes them, and reads of them.
+// A backup's answer about a dead master's replicas, the freeze, and reads of the replicas.
 #include "backup/recovery_service.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ constexpr uint64_t kMaster = testing::kServiceMaster;
 
 class RecoveryServiceTest : public testing::RecoveryFixture {
  protected:
-  /// What is answered next, so many times.
+  /// The next answers, so many times.
   std::vector<StatusCode> next_answers(int n) {
     std::vector<StatusCode> answers;
     for (int seen = replies_.count; n > 0; --n) {
@@ -181,7 +181,7 @@ TEST_F(RecoveryServiceTest, AfterACleanShutdownNoPowerCutTookAnything) {
   const wire::RecoveryReplica told = only(query());
   EXPECT_NE(told.flags & Flag::kPowerSafe, 0u);
   EXPECT_NE(told.flags & Flag::kRebooted, 0u);
-  // But what it held then must be there.
+  // But the bytes that it held then must be there.
   poke(master.bytes(1).size() - 8, "?");
   EXPECT_NE(only(query()).flags & Flag::kCorrupt, 0u);
 }

@@ -1,6 +1,6 @@
-// A master with data is given up, and with it the power of some backups. What the others say of its log
-// decides where that ends: nothing that was acknowledged is missing, unless the power took it
-// everywhere.
+// A master with data is given up, and with it the power of some backups. The other backups' answers
+// decide where its log ends: no acknowledged write is missing, unless power cuts took it from all
+// of them.
 #include <gmock/gmock.h>
 
 #include "backup/recovery_service.h"
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Durability, RecoverySim, ::testing::Bool(), [](const au
   return std::string(about.param ? "synced" : "buffered");
 });
 
-/// A live master that was frozen learns it with its next message, and stops serving.
+/// A live master that was frozen is told CRASHED in answer to its next message, and stops serving.
 TEST_P(RecoverySim, AFrozenMasterStops) {
   RecoveryRig rig(5);
   rig.service_options_.synced = GetParam();

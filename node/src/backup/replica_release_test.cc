@@ -1,4 +1,4 @@
-// Frames of a master that was recovered are given back; of nobody else.
+// Only frames of a recovered master are freed.
 #include <gmock/gmock.h>
 
 #include "backup/testing/recovery_fixture.h"
@@ -80,7 +80,7 @@ TEST_F(ReplicaReleaseTest, FormerFramesAreFreedAsWell) {
   EXPECT_EQ(frames_->frames_quarantined(), 1u) << "the other master's";
 }
 
-/// What their master says it needs no more.
+/// Frames that their master no longer needs are freed.
 TEST_F(ReplicaReleaseTest, FormerFramesOfALivingMasterAreFreedByName) {
   for (uint64_t id = 1; id <= 20; ++id) ASSERT_EQ(open(id, "head"), StatusCode::kOk);
   ASSERT_EQ(open(1, "head", 1, kOther), StatusCode::kOk);
@@ -119,7 +119,7 @@ TEST_F(ReplicaReleaseTest, FormerFramesOfADeadMasterAreNotFreedByName) {
   EXPECT_EQ(frames_->frames_quarantined(), 1u);
 }
 
-/// The slot that does not hold may have named another master's replica.
+/// The damaged slot may have named another master's replica.
 TEST_F(ReplicaReleaseTest, AFrameWithDamagedMetadataIsKept) {
   ASSERT_EQ(open(1, "head"), StatusCode::kOk);
   ASSERT_EQ(write(1, 4, "", 2), StatusCode::kOk);

@@ -1,4 +1,4 @@
-// What a backup refuses, and what of its replicas a power cut leaves.
+// The requests that a backup refuses, and its replicas after a power cut.
 #include "backup/replica_service.h"
 
 #include <gtest/gtest.h>
@@ -116,7 +116,7 @@ TEST_F(ReplicaServiceTest, ARecreationIsNoReplicaBeforeItIsComplete) {
   EXPECT_TRUE(scheduler_.run_until([&] { return dumped() == "closed complete "; }, 10s));
 }
 
-/// How acknowledged bytes get to the device, if they do before.
+/// How acknowledged bytes get to the device before the power cut, if at all.
 enum class Way : uint8_t { kBuffered, kCached, kDirect };
 
 /// One power cut, of a disk that loses a random part of the unsynced bytes.
@@ -128,8 +128,8 @@ class PowerCut : public ReplicaServiceTest {
     SetUp();
   }
   void TestBody() override {}
-  /// What the offline tools say of the first frame after a replica was filled, closed and cut off
-  /// `after` the close was acknowledged; `held`: what was acknowledged.
+  /// The offline tools' report of the first frame after a replica was filled and closed, and the
+  /// power was cut `after` the close was acknowledged; `held`: the acknowledged bytes.
   ReplicaDump closed_left(Duration after, std::string& held) {
     held = "0123";
     EXPECT_EQ(open(1, held, 1, kMaster, 1, 100'000), StatusCode::kOk);
@@ -149,8 +149,8 @@ class PowerCut : public ReplicaServiceTest {
     EXPECT_EQ(open(1, bytes), StatusCode::kOk);
     return cut();
   }
-  /// The epoch that is left of one that was acknowledged as 5; `sent` times, as by a master that
-  /// gets no answer in time.
+  /// The epoch after a power cut, when 5 was acknowledged; `sent` times, as by a master that gets
+  /// no answer in time.
   uint32_t epoch_left(int sent = 1) {
     EXPECT_EQ(open(1, "0123", 1), StatusCode::kOk);
     const int before = replies_.count;
@@ -396,7 +396,7 @@ TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
   EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace);
 }
 
-/// The master takes every other failure for a replica that may be here.
+/// For the master, every other failure means that the replica may be here.
 TEST_F(ReplicaServiceTest, ARefusedOpenSaysThatNothingWasWritten) {
   EXPECT_EQ(open(1, "a", 1, kCrashed), StatusCode::kCrashed);
   EXPECT_TRUE(replies_.nothing_written());
@@ -412,7 +412,7 @@ TEST_F(ReplicaServiceTest, ARefusedOpenSaysThatNothingWasWritten) {
   ASSERT_EQ(open(2, "b"), StatusCode::kOk);
   EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace) << "all frames are taken";
   EXPECT_TRUE(replies_.nothing_written());
-  // Of an open that was answered, or is in progress, something is here.
+  // If an open was answered or is in progress, the replica may be here.
   EXPECT_EQ(open(1, "a", 0), StatusCode::kStaleTerm);
   EXPECT_FALSE(replies_.nothing_written());
   EXPECT_EQ(open(1, "a", 1, kMaster, 1, 0), StatusCode::kInvalidArgument);

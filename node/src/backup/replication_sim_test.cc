@@ -29,8 +29,8 @@ class ReplicationSim : public ::testing::TestWithParam<uint32_t>,
  protected:
   ReplicationSim() : ReplicationRig(42) { reactors_ = GetParam(); }
 
-  /// Soon everything has all its replicas, and not there. Sooner than if a backup were believed for
-  /// each replica that it was not asked for yet, which is one in ten seconds.
+  /// Soon all segments have all replicas on other backups. It must take less time than asking the
+  /// backup for each replica, one in ten seconds.
   void expect_none_on(uint64_t broken) {
     const auto is_so = [&] {
       for (uint64_t id = 1; id <= log_->head().segment_id(); ++id) {
@@ -103,7 +103,7 @@ TEST_P(ReplicationSim, TheHeadIsClosedAndOpenedElsewhereWhenItLosesAReplica) {
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
   EXPECT_EQ(fence_.epoch, 1u);
   EXPECT_EQ(fence_.lowest_open_segment, 1u);
-  // A replica of a closed segment is copied; no epoch is over for that.
+  // A lost replica of a closed segment is copied; the epoch does not rise.
   crash_backup(static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1));
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 10s));
 }
@@ -128,7 +128,7 @@ TEST_P(ReplicationSim, ALossWhileTheHeadIsBeingClosedIsSurvived) {
   EXPECT_EQ(manager_->stats().epoch, fence_.epoch);
 }
 
-/// Without memory for another segment the head gets its replica back as it is.
+/// Without memory for another segment the head stays open, and its lost replica is copied.
 TEST_P(ReplicationSim, AHeadThatCannotBeReplacedGetsItsReplicaBack) {
   start(4, 2);
   const std::string value(400'000, 'v');
@@ -224,7 +224,7 @@ TEST_P(ReplicationSim, WithFewerDomainsWritesGoOnDegradedUntilOneReturns) {
   add_backup(96 << 20);
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; }, 60s));
   EXPECT_EQ(manager_->stats().degraded, 0u);
-  // The last that had everything may go now.
+  // The last server with all replicas may die now.
   crash_backup(1);
   std::map<std::string, std::string> found;
   const std::string image = image_of(2);
@@ -270,7 +270,7 @@ TEST_P(ReplicationSim, ABackupThatCannotBeReachedHoldsNoDegradedSegmentUp) {
   EXPECT_TRUE(scheduler_.run_until([&] { return manager_->stats().degraded == 0; }, 30s));
 }
 
-/// A backup that cannot go on with a replica may hold all there is of it on any disk.
+/// A backup that refuses more bytes of a replica may have the only copy on any disk.
 TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
   start(2, 1);
   must_put("a", "1");
@@ -303,7 +303,7 @@ TEST_P(ReplicationSim, WhatARefusingBackupHasStaysUntilItIsElsewhere) {
       scheduler_.run_until([&] { return backups_[holder]->service->counters().frees > 0; }, 30s));
 }
 
-/// What a device had before it failed is as little there as what it refuses.
+/// Replicas from before a device's failure are lost, like those that it refuses.
 TEST_P(ReplicationSim, AllReplicasOnABrokenDeviceAreMadeAnew) {
   start(3, 2, 128 << 20);
   const std::string value(100'000, 'v');
@@ -347,8 +347,8 @@ TEST_P(ReplicationSim, AMasterThatWritesNothingHearsOfABrokenDevice) {
   expect_none_on(broken);
 }
 
-/// A segment that went on without a replica gets it while it is written to. Recovery takes the new
-/// one for whole as soon as it is open, so it must never lack durable bytes.
+/// A segment that went on without a replica gets it while it is written to. Recovery regards the
+/// new one as whole as soon as it is open, so it must never lack durable bytes.
 TEST_P(ReplicationSim, AReplicaThatCountsHasWhatIsDurable) {
   start(2, 2);
   must_put("a", "1");
@@ -398,8 +398,8 @@ TEST_P(ReplicationSim, BelowTheMinimumWritesWait) {
   EXPECT_GT(manager_->stats().degraded, 0u);
 }
 
-/// Synced: whatever was acknowledged survives that all machines lose their power at once.
-/// By how many reactors drive replication, and whether backups write past the page cache.
+/// Synced: whatever was acknowledged survives that all machines lose their power at once. The
+/// parameters are the number of reactors, and whether backups write past the page cache.
 class SyncedReplicationSim : public ::testing::TestWithParam<std::tuple<uint32_t, bool>>,
                              protected testing::ReplicationRig {
  protected:
@@ -517,8 +517,8 @@ TEST_P(ReplicationSim, FlippedByteIsNamed) {
   for (uint64_t at = 0; at < valid; at += step) check(frame_data_offset(0) + at);
 }
 
-/// What the offline tools do with real files and folders; a byte of each part that is damaged is
-/// named. (Every byte: FlippedByteIsNamed.)
+/// The offline tools on real files and folders; damage to a byte of any part is reported with its
+/// position. (Every byte: FlippedByteIsNamed.)
 TEST_P(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
   start(2, 1);
   for (int i = 0; i < 4; ++i) must_put("key" + std::to_string(i), "value");

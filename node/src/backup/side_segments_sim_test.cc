@@ -43,7 +43,7 @@ struct SideRig : testing::ReplicationRig {
     for (int i = 0; log_->segments().size() < 2; ++i) must_put("k" + std::to_string(i), value);
     ASSERT_TRUE(all_durable());
   }
-  /// What a rebuild from these folders finds; nothing: it refuses.
+  /// The result of a rebuild from these folders; none if it refuses.
   std::optional<std::map<std::string, std::string>> rebuild(std::optional<uint32_t> without = {}) {
     std::vector<VolumeImage> volumes;
     for (uint32_t i = 0; i < images_.size(); ++i) {
@@ -155,7 +155,7 @@ TEST_P(SideSegmentsSim, SegmentsThatLeftAreFreedOnTheirBackups) {
 }
 
 /// Its replica of the abandoned head stays open for ever: it is lost, so the epoch rises before the
-/// change is done, and what it says does not count.
+/// change is done, and the replica does not count.
 TEST_P(SideSegmentsSim, ABackupThatDoesNotConfirmTheAbandonedHeadIsFenced) {
   start(5, 2);
   open_ahead();
@@ -188,7 +188,7 @@ TEST_P(SideSegmentsSim, ABackupThatDoesNotConfirmTheAbandonedHeadIsFenced) {
   EXPECT_TRUE(*found == with_aside()) << found->size() << " of " << with_aside().size();
 }
 
-/// Its open was never acknowledged: nothing is fenced, and nobody is left to confirm its close.
+/// Its open was never acknowledged: nothing is fenced, and no close needs to be confirmed.
 TEST_P(SideSegmentsSim, AnAbandonedHeadThatLostItsOnlyReplicaHoldsNothingUp) {
   start(3, 1);
   must_put("first", "value");

@@ -1,5 +1,6 @@
-// With durability "buffered": what the log calls synced survives when all machines lose their
-// power, whatever happened to replicas meanwhile; and it comes, because backups are asked for it.
+// With durability "buffered": everything below the log's synced position survives a power cut of
+// all machines, although replicas were lost meanwhile; and the position rises, because backups are
+// asked to sync.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +29,8 @@ class SyncRig : public ReplicationRig {
     log_->want_synced(position);
     return run_until([&] { return log_->synced() >= position; });
   }
-  /// Of how many replicas each head has what is synced of it on devices, when all lose their power
-  /// now: the fewest.
+  /// For each head, how many replicas would have its synced bytes if all lost their power now: the
+  /// minimum over all heads.
   uint32_t fewest_after_power_cut() {
     const log::LogPosition synced = log_->synced();
     std::map<uint64_t, uint32_t> whole;
@@ -74,8 +75,8 @@ TEST_P(SyncSim, WhatIsDurableIsSyncedWhenItIsWanted) {
   EXPECT_EQ(rig.fewest_after_power_cut(), 3u);
 }
 
-/// A backup that cannot sync, or is not there, keeps it from being so, until another has its
-/// replicas.
+/// A backup that cannot sync, or is dead, holds the synced position back until another backup has
+/// its replicas.
 TEST_P(SyncSim, ABackupThatIsLostMeanwhileIsReplaced) {
   SyncRig rig(2, GetParam());
   rig.start(4, 2);
