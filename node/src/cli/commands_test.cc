@@ -285,7 +285,7 @@ TEST_F(ResumeTest, GoesOnBehindWhatIsAcknowledged) {
   EXPECT_THAT(second.out, HasSubstr("imported 1 objects"));
   EXPECT_THAT(second.out, HasSubstr("after 200 of earlier runs"));
   EXPECT_EQ(run({"scan", "things", "--count"}).out, "200\n");
-  EXPECT_THAT(import().out, HasSubstr("imported 0 objects"));  // it is whole
+  EXPECT_THAT(import().out, HasSubstr("imported 0 objects"));  // the import is complete
 }
 
 TEST_F(ResumeTest, TheFileMayHaveAnotherPathByThen) {
@@ -496,7 +496,7 @@ TEST_F(CommandsTest, ThePublicApiHasManyCallsOutstanding) {
     for (int i = 0; i < 500; ++i) {
       writes.push_back(client->write_async(3, "a" + std::to_string(i), std::to_string(i)));
     }
-    // The last one's outcome is waited for first; all go on meanwhile.
+    // The test waits for the last call first; all calls go on meanwhile.
     for (auto call = writes.rbegin(); call != writes.rend(); ++call) {
       EXPECT_TRUE(call->get().has_value());
     }

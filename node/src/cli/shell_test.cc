@@ -67,7 +67,7 @@ TEST(ShellWords, Completion) {
   EXPECT_THAT(complete("g"), ElementsAre("get"));
   EXPECT_THAT(complete("table "), ElementsAre("create", "drop"));
   EXPECT_THAT(complete("get us"), ElementsAre("user pictures", "users"));
-  EXPECT_THAT(complete("get users "), IsEmpty());  // a key is nobody's to guess
+  EXPECT_THAT(complete("get users "), IsEmpty());  // keys are not completed
   EXPECT_THAT(complete("get --raw us"), ElementsAre("user pictures", "users"));
   EXPECT_THAT(complete("get --as "), IsEmpty());
   EXPECT_THAT(complete("get --as x o"), ElementsAre("orders"));

@@ -24,7 +24,7 @@ TEST_F(CoreTest, WritesReadsAndRemoves) {
   EXPECT_EQ(found->version, 1u);
   EXPECT_EQ(world_.run(core->remove(3, "k")).value(), 1u);
   EXPECT_EQ(world_.run(core->read(3, "k")).error().code(), StatusCode::kNotFound);
-  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);  // cached since
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 1);  // cached since then
 }
 
 TEST_F(CoreTest, Increments) {
@@ -68,7 +68,9 @@ TEST_F(CoreTest, ADestroyedTaskIsACancelledCall) {
     world_.reactor.run_until([&] { return !held.empty(); });
   }
   answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) { stores_[0].answer(node, call); };
-  for (const auto& call : held) stores_[0].answer(first_, call);  // an answer nobody waits for
+  for (const auto& call : held)
+    stores_[0].answer(first_, call);  // an answer for which no call
+                                      // waits
   EXPECT_EQ(world_.run(core->read(3, "k")).value().value, "v");
   EXPECT_FALSE(resumed);
 }
@@ -134,7 +136,7 @@ TEST_F(CoreTest, WhoHasMoreTimeAsksAgain) {
 TEST_F(CoreTest, AWriteThatComesTooLateToBeSentHasNotHappened) {
   auto core = make(100ms);
   ASSERT_TRUE(world_.run(core->write(3, "k", "v", {}, {20s})).has_value());
-  // The server wants it again in a moment, and until then the process does not run.
+  // The server answers RETRY with a short delay, and the process is suspended for longer than that.
   Timer stall(world_.reactor, [] { std::this_thread::sleep_for(150ms); });
   answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
     node.error(call, StatusCode::kRetry, 20'000);
@@ -147,12 +149,12 @@ TEST_F(CoreTest, AWriteThatComesTooLateToBeSentHasNotHappened) {
 TEST_F(CoreTest, AConnectionThatWasClosedMeanwhileIsNotWrittenTo) {
   auto core = make();
   ASSERT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
-  first_.restart();  // nobody turns the reactor between the two calls
+  first_.restart();  // the reactor does not turn between the two calls
   const auto written = world_.run(core->write(3, "k", "w"));
   EXPECT_TRUE(written.has_value()) << written.error().to_string();
 }
 
-/// It may exist: "nothing was changed" would be a lie.
+/// The table may exist: "nothing was changed" would be wrong.
 TEST_F(CoreTest, ACreateWhoseReplyNeverComesIsIndeterminate) {
   auto core = make();
   coordinate_ = [this](FakeNode& node, const FakeNode::Call& call) {
@@ -250,7 +252,7 @@ TEST_F(CoreTest, AServerOfAnotherClusterAtTheAddressIsNotTheEnd) {
   EXPECT_TRUE(found.has_value()) << found.error().to_string();
   EXPECT_EQ(foreign.count(wire::Opcode::kWrite), 0);
 
-  // A scan and a multi-operation with a map that is wrong once more.
+  // A scan and a multi-operation with an outdated map.
   table_ = table_over({{1, foreign.locator()}});
   auto other = make();
   ASSERT_TRUE(world_.run(other->open_table("things")).has_value());
@@ -281,7 +283,7 @@ TEST_F(CoreTest, OneCoordinatorOfAnotherClusterIsNotTheEnd) {
   FakeNode foreign(world_, 0, coordinate_, 8);
   auto core = make(20s, {coordinator_.locator(), foreign.locator()});
   ASSERT_TRUE(world_.run(core->open_table("things")).has_value());
-  // Ours is away for a moment, and the other address is asked.
+  // Our coordinator is away for a moment, and the client asks the other address.
   Timer back(world_.reactor, [this] { coordinator_.restart(); });
   for (int i = 0; i < 3; ++i) {
     coordinator_.stop();
@@ -458,7 +460,7 @@ TEST_F(CoreTest, ScansAllTabletsPageByPage) {
   EXPECT_EQ(first_.count(wire::Opcode::kEnumerate), 2);
 }
 
-/// Answers an enumeration as servers do since cursors are places: key `place` has the hash
+/// Answers an enumeration like present servers, whose cursors are places: key `place` has the hash
 /// hashes[place]. Two objects a page, of a tablet from `start` to `end`.
 void answer_places(FakeNode& node, const FakeNode::Call& call, const std::vector<uint64_t>& hashes,
                    uint64_t start, uint64_t end) {

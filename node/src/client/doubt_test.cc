@@ -1,4 +1,5 @@
-// A silent owner does not cost the deadline: the coordinator is asked who has the tablet.
+// A call to a silent owner does not wait until its deadline: the client asks the coordinator for
+// the tablet's owner.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +12,9 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Duration kLong = 20s;  // no test comes near its deadline
+constexpr Duration kLong = 20s;  // longer than any test
 
-/// The first server has been suspended: its connections stand, and nothing comes from it.
+/// The first server has been suspended: its connections stay open, and it sends nothing.
 class DoubtTest : public CoreTest {
  protected:
   std::unique_ptr<ClientCore> core_ = std::make_unique<ClientCore>(
@@ -29,7 +30,7 @@ class DoubtTest : public CoreTest {
   void suspend_first() {
     answers_[0] = [this](FakeNode&, const FakeNode::Call& call) { unanswered_.push_back(call); };
   }
-  /// Answers what came to the first server meanwhile.
+  /// Answers the requests that came to the first server meanwhile.
   void resume_first() {
     for (const FakeNode::Call& call : std::exchange(unanswered_, {})) {
       stores_[0].answer(first_, call);
@@ -140,7 +141,7 @@ TEST_F(DoubtTest, WhatTheCoordinatorDoesNotSayChangesNothing) {
   move_to_second();
   int silences = 0;
   coordinate_ = [&](FakeNode&, const FakeNode::Call&) {
-    if (++silences == 2) resume_first();  // the question has a deadline, and is repeated
+    if (++silences == 2) resume_first();  // the request has a deadline, and is repeated
   };
   EXPECT_TRUE(world_.run(core_->write(3, "k", "w")).has_value());
 }

@@ -33,7 +33,7 @@ TEST_F(MultiTest, WritesReadsAndRemovesOnAllServers) {
   EXPECT_EQ(stores_[0].objects.size() + stores_[1].objects.size(), 100u);
   EXPECT_EQ(first_.count(wire::Opcode::kMultiWrite), 1);
   EXPECT_EQ(second_.count(wire::Opcode::kMultiWrite), 1);
-  auto wanted = operations(102);  // the last two are not there
+  auto wanted = operations(102);  // the last two do not exist
   const auto found = world_.run(core->multi_read(wanted));
   ASSERT_EQ(found.size(), 102u);
   for (size_t i = 0; i < 100; ++i) {

@@ -130,7 +130,7 @@ TEST_F(ImportStateTest, AnotherFileIsRefused) {
   write(file,
         std::string(200'000, 'a') + std::string(99'999, 'b') + "x" + std::string(100'000, 'b'));
   EXPECT_THAT(check_same_import(state, identity()).message(), HasSubstr("has other contents"));
-  // The part behind the acknowledged one may have been corrected meanwhile, as users do.
+  // A user may have corrected the part after the acknowledged one meanwhile.
   write(file, std::string(200'000, 'a') + std::string(199'999, 'b') + "x");
   EXPECT_TRUE(check_same_import(state, identity()).ok());
 }

@@ -28,7 +28,7 @@ TEST(MemoryView, AServerWithoutDataHasNone) {
   EXPECT_EQ(live_share(server(0, 0)), 0.0);
 }
 
-// The two are read one after the other, while clients write.
+// The two values are read one after the other, while clients write.
 TEST(MemoryView, LiveObjectsTakeNoMoreThanIsInUse) {
   EXPECT_EQ(live_bytes(server(64 * kMiB, 65 * kMiB)), 64 * kMiB);
 }

@@ -1,5 +1,5 @@
-// The commands about recoveries, and the status, against a coordinator whose admin API answers what
-// a test wants: also what a former one does not tell.
+// The commands about recoveries, and the status, against a coordinator whose admin API gives
+// scripted answers, also those of an earlier version.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-/// Answers with one status after the other, then with the last again; after that many answers it
-/// interrupts the process.
+/// Answers with one status after the other, then repeats the last; after a given number of answers
+/// it interrupts the process.
 class FakeAdmin final : public pb::Admin::Service {
  public:
   std::vector<pb::ClusterStatus> statuses;
@@ -110,7 +110,7 @@ void add_ended(pb::ClusterStatus& status, uint64_t id, const std::string& outcom
   recovery.mutable_timeline_ms()->set_served(1500);
 }
 
-/// All that a coordinator told before recoveries had states.
+/// The answer of a coordinator of a version without states of recoveries.
 void add_former(pb::ClusterStatus& status) {
   pb::Recovery& recovery = *status.add_recoveries();
   recovery.set_server_id(4);

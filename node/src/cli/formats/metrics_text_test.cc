@@ -36,7 +36,7 @@ TEST(MetricsText, AnIntervalIsTheDifference) {
   const OperationMetrics change = read_operation_metrics(registry.text()).since(before);
   EXPECT_EQ(change.operations(), 1u);
   EXPECT_DOUBLE_EQ(change.quantile(0.99), 2e-6);
-  // The server began again: what it counts now is what happened.
+  // The server restarted: its counters began at 0 again.
   EXPECT_EQ(before.since(read_operation_metrics(registry.text())).operations(), 1u);
 }
 

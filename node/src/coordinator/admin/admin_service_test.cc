@@ -1,4 +1,4 @@
-// The admin API over a real gRPC connection; the cluster behind it is pretended, the time is real.
+// The admin API over a real gRPC connection; the cluster behind it is a fake, the time is real.
 #include "coordinator/admin/admin_service.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ class AdminServiceTest : public ::testing::Test {
     loop_ = Thread("reactor", [this] { reactor_.run(); });
   }
   void TearDown() override { end(); }
-  /// What the daemon does: the loop ends, then everything goes in reverse order.
+  /// Ends as the daemon does: the loop first, then everything in reverse order.
   void end() {
     reactor_.stop();
     loop_.join();
@@ -364,7 +364,8 @@ TEST_F(AdminServiceTest, ASlowConsumerIsClosedAndTheOthersGoOn) {
   const auto slow_context = context();
   const auto slow = stub_->Watch(slow_context.get(), pb::WatchRequest());
   read_until(*slow, [](const pb::WatchEvent& e) { return e.snapshot_complete(); });
-  // More than flow control lets through at once, and no turn between for anybody to catch up.
+  // More than flow control lets through at once, without a turn in which the watcher could catch
+  // up.
   on_reactor([&] {
     for (int i = 0; i < 100'000; ++i) node_->leading()->changes().server_changed(1);
   });
@@ -461,7 +462,7 @@ TEST(AdminConvert, LossesAreToldWhole) {
   EXPECT_EQ(back.preview.token, preview.token);
 
   AcceptedLossRecord record = wire::testing::filled<AcceptedLossRecord>();
-  record.version_floor = 0;  // not told
+  record.version_floor = 0;  // not reported
   const AcceptedLossRecord same = from_proto(to_proto(record));
   EXPECT_EQ(encode_record(same, kMetadataFormatMax), encode_record(record, kMetadataFormatMax));
 }

@@ -1,5 +1,5 @@
-// Losses that an operator accepts: what is shown, what is refused, and that a decision is durable
-// before a recovery uses it.
+// Losses that an operator accepts: the preview, the refusals, and that a decision is durable before
+// a recovery uses it.
 #include "coordinator/core/accepted_loss.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::OneTablet;
 using wire::Opcode;
 using Point = SimMetadata::Point;
 
-/// Nobody has segment 1 of the log of a dead server.
+/// No server has segment 1 of a dead server's log.
 class AcceptedLosses : public OneTablet {
  protected:
   void make_blocked(size_t servers = 4) {
@@ -87,7 +87,7 @@ TEST_F(AcceptedLosses, OnlyTablesThatMayHaveHadEntriesThereAreNamed) {
   LossPreview preview;
   ClusterState with_position = state();
   TableRecord& table = with_position.tables.at(state().find_table("t")->id);
-  constexpr uint64_t kFirst = 7;  // of its segments
+  constexpr uint64_t kFirst = 7;  // the first of its segments
   table.tablets.at(0).creation_position = log::LogPosition(kFirst, 0).value;
   for (const uint64_t missing : {kFirst - 1, kFirst}) {
     log::LossToAccept loss;
@@ -256,7 +256,7 @@ TEST_F(AcceptedLosses, AServerThatIsNotRecoveredIsNamed) {
               HasSubstr("by"));
 }
 
-/// No log is known to have what nobody owned: there is nothing to be without.
+/// No log is known to have a range without an owner, so there is no loss to accept.
 TEST_F(AcceptedLosses, WhatNoLogHasIsNotAccepted) {
   make(4);
   cluster.stop_coordinator();
@@ -334,7 +334,7 @@ TEST_F(LostHead, ClosedSegmentsAreReadForTheNewestDigest) {
   EXPECT_EQ(order().segments.size(), 8u);
 }
 
-/// They are in no digest: that one of them has gone as well is seen by nothing else.
+/// They are in no digest: only the record shows that one of them is lost as well.
 TEST_F(LostHead, WhatWasClosedLaterIsPartOfTheToken) {
   make_without_head(3);
   const auto token_with = [this](std::vector<log::SegmentEnd> found) {
@@ -348,7 +348,7 @@ TEST_F(LostHead, WhatWasClosedLaterIsPartOfTheToken) {
   EXPECT_NE(token_with({{2, 100, {}}, {5, 100, {}}}), shown);
 }
 
-/// It has read nothing yet, and must not ask an operator again.
+/// The new leader has read nothing yet, and must not ask an operator again.
 TEST_F(LostHead, TheNextLeaderReadsThemAgain) {
   make_without_head(7);
   ASSERT_TRUE(cluster.run_until([&] { return ask(dead_).has_value(); }));
@@ -367,7 +367,7 @@ TEST_F(LostHead, TheNextLeaderReadsThemAgain) {
   EXPECT_EQ(recorded(), 1u);
 }
 
-/// It was shown as what would be served, and nobody has recovered it when it goes.
+/// It was shown as data that would be served, and is lost before anybody has recovered it.
 TEST_F(LostHead, WhatWasClosedLaterAndIsLostAfterwardsIsAskedForAgain) {
   make_without_head(3);
   ASSERT_TRUE(cluster.run_until([&] { return ask(dead_).has_value(); }));

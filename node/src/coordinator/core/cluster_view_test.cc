@@ -1,4 +1,4 @@
-// How many more servers may fail, as the status tells it: against a model that tries every choice
+// How many more servers may fail, as the status shows it: against a model that tries every choice
 // of servers that fail.
 #include "coordinator/core/cluster_view.h"
 
@@ -72,7 +72,7 @@ TEST(SurvivesServers, MemoryThatIsToGoDoesNotCount) {
   EXPECT_EQ(survives(state), 2u) << "what it is to get is not there yet";
 }
 
-/// Nine logs that are full, mostly of what is dead.
+/// Nine full logs, mostly with dead objects.
 TEST(SurvivesServers, WhatCleaningFreesIsNotNeeded) {
   ClusterState state = cluster_of(9, 3);
   for (auto& [id, server] : state.servers) {
@@ -132,7 +132,7 @@ bool is_served_without(const std::vector<ServerEntry>& up, uint32_t failed) {
     used += server.stats.log_bytes_used;
     wanted = std::max(wanted, server.record.replicas);
     if ((failed >> i & 1) != 0) {
-      // The others that failed may be all that had its replicas.
+      // The other failed servers may be the only ones with its replicas.
       const auto others = static_cast<uint32_t>(std::popcount(failed)) - 1;
       if (std::min<uint64_t>(server.record.replicas, server.stats.replicas_wanted) <= others) {
         return false;
@@ -148,7 +148,7 @@ bool is_served_without(const std::vector<ServerEntry>& up, uint32_t failed) {
   return memory >= used && left * 2 >= up.size() && domains.size() >= backups + 1;
 }
 
-/// The most servers that may fail, whichever they are.
+/// The largest number of servers of which any may fail.
 uint32_t model(const std::vector<ServerEntry>& up) {
   uint32_t most = static_cast<uint32_t>(up.size());
   for (uint32_t failed = 1; failed < 1u << up.size(); ++failed) {

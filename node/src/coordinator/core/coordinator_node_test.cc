@@ -11,7 +11,7 @@ namespace {
 using testing::FakeCluster;
 using testing::FakeTransport;
 
-/// A store of which another coordinator is the leader, and that answers or not. As etcd's client it
+/// A store on which another coordinator leads, and which may stop answering. As etcd's client it
 /// gives up after a while.
 class OthersStore final : public MetadataStore {
  public:

@@ -1,4 +1,4 @@
-// Start and leadership of a coordinator, its limits, and what it shows.
+// Start and leadership of a coordinator, its limits, and its status.
 #include "coordinator/core/coordinator.h"
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ TEST_F(CoordinatorTest, RefusesMetadataOfAnotherClusterOrDamaged) {
                          "large"));
 }
 
-/// A store that others write to may give leaderships any numbers.
+/// A store that others write to may give any numbers to leaderships.
 TEST_F(CoordinatorTest, RevisionsRiseWhateverTheTermsAre) {
   start(1);
   uint64_t last = cluster.coordinator->status().revision;
@@ -76,7 +76,7 @@ TEST_F(CoordinatorTest, RevisionsRiseWhateverTheTermsAre) {
   }
 }
 
-/// 2^32 changes are nothing that a cluster stops at.
+/// A cluster goes on after 2^32 changes.
 TEST_F(CoordinatorTest, RevisionsRiseBeyondAnyNumberOfTransactions) {
   start(1);
   uint64_t last = cluster.coordinator->status().revision;
@@ -102,7 +102,7 @@ TEST_F(CoordinatorTest, RevisionsRiseBeyondAnyNumberOfTransactions) {
 
 TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   start(2);
-  // Nobody has told the first: its own clock says that its lease still runs.
+  // The first leader does not know it: by its own clock its lease still runs.
   cluster.metadata.lease_end = {};
   SimMetadata second_store(cluster.reactor, cluster.metadata);
   const auto leader = cluster.wait_for(second_store.campaign("second"));
@@ -119,7 +119,7 @@ TEST_F(CoordinatorTest, AReplacedCoordinatorChangesNothing) {
   EXPECT_FALSE(cluster.coordinator->ready());
 }
 
-/// The successor has not written anything yet: only the leadership tells.
+/// The successor has not written anything yet: only the leader key shows it.
 TEST_F(CoordinatorTest, WhoseLeaseAnotherHasChangesNothing) {
   start(2);
   cluster.metadata.lease_end = {};

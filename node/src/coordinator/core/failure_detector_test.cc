@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using wire::Opcode;
 
-/// Of a process whose port refuses: from the kill to the verdict.
+/// For a process whose port refuses: the time from the kill to the verdict.
 constexpr Duration kDetectionGoal = 400ms;
 
 class DetectionTest : public CoordinatorFixture {
@@ -150,7 +150,7 @@ TEST_F(DetectionTest, TheArithmeticOfSmallClusters) {
       {2, 2, 0, 0},  // 0 of 2
       {2, 0, 1, 1},  // it refuses both
       {2, 0, 2, 0},  // they refuse, and no peer answers
-      {2, 1, 1, 0},  // 0 of 2: the one that would look does not answer
+      {2, 1, 1, 0},  // 0 of 2: the peer that would probe does not answer
       {3, 1, 0, 1},  // 2 of 3
       {3, 2, 0, 0},  // 1 of 3
       {3, 3, 0, 0},  // 0 of 3
@@ -210,7 +210,7 @@ TEST_F(DetectionTest, ALeaderThatNeverHeardOfAnybodyCondemnsNobody) {
   start(4);
   for (uint64_t id = 1; id <= 4; ++id) suspend(id);
   restart();
-  cluster.run_for(120s);  // longer than is waited for those that never answered
+  cluster.run_for(120s);  // longer than the limit for servers that never answered
   EXPECT_EQ(state().servers_up(), 4u);
   EXPECT_TRUE(state().detection.suspect);
 }
@@ -282,7 +282,7 @@ TEST_F(DetectionTest, FormerBuildsAreNoObservers) {
   suspend(2);
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }, 10s));
   EXPECT_THAT(reason(2), HasSubstr("no peer could be asked"));
-  // Their refusals cannot be confirmed, so that a dead one is found by its silence.
+  // Their refusals cannot be confirmed, so a dead one is detected by its silence.
   kill(3);
   EXPECT_TRUE(cluster.run_until([&] { return crashed(3); }, 10s));
 }
@@ -292,7 +292,7 @@ TEST_F(DetectionTest, AHintProbesAtOnceAndCondemnsNobody) {
   start(4);
   const auto probes = [&] { return metric("ramcloud_coordinator_probes_total"); };
   cluster.run_for(50ms);
-  // Of one that lives: a probe, and nothing else.
+  // A hint about a live server causes only a probe.
   const uint64_t before = probes();
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(cluster.wait_for(server(1).report(3)).has_value());
@@ -302,7 +302,7 @@ TEST_F(DetectionTest, AHintProbesAtOnceAndCondemnsNobody) {
   EXPECT_GT(probes(), before);
   EXPECT_EQ(state().servers_up(), 4u);
   EXPECT_FALSE(state().servers.at(3).suspected);
-  // Of a dead one: it is found long before it is its turn.
+  // A hint about a dead server: it is detected long before its next probe.
   cluster.run_for(5s);
   kill(3);
   const Time killed = cluster.clock.now();
@@ -367,7 +367,7 @@ TEST_F(DetectionTest, AnOperatorMayCondemnWhomDetectionWaitsFor) {
   EXPECT_TRUE(crashed(3));
   EXPECT_EQ(reason(3), "condemned by an operator: its machine burnt");
   EXPECT_EQ(metric("ramcloud_coordinator_verdicts_total{evidence=\"operator\"}"), 1u);
-  // Half of the two that are left answers: the other is found by its silence.
+  // One of the two remaining servers answers, which is half: the other is condemned by silence.
   EXPECT_TRUE(cluster.run_until([&] { return crashed(2); }, 10s));
   EXPECT_TRUE(condemn(3, false, true)->condemned) << "again: as it is";
   EXPECT_EQ(reason(3), "condemned by an operator: its machine burnt");

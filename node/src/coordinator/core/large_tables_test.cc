@@ -54,7 +54,8 @@ class TablesTest : public ::testing::Test {
     return std::ranges::any_of(transaction.puts, [&](const auto& put) { return is(put.first); }) ||
            std::ranges::any_of(transaction.deletes, is);
   }
-  /// From now on; the leader is cut off from the store for ever at the one of this number.
+  /// Counts transactions from now on; at the one with this number the leader is cut off from the
+  /// store for ever.
   void strike_at(size_t number, Point point) {
     seen_ = 0;
     struck_ = false;
@@ -77,7 +78,7 @@ class TablesTest : public ::testing::Test {
       return entry.second.state == TableState::kNormal && entry.second.strays.empty();
     });
   }
-  /// What is recorded is what the coordinator knows, no more and no less, and what servers have.
+  /// The records are exactly the coordinator's state, and the servers' tablets.
   void check_all() {
     const auto stored = read_cluster_state(cluster.metadata.records);
     ASSERT_TRUE(stored.has_value()) << stored.error().to_string();
@@ -160,7 +161,7 @@ TEST_F(TablesTest, ALeaderThatDiesAtAnyStepLeavesWhatTheNextOneGoesOnWith) {
   }
 }
 
-/// One that dies while it goes on with what another left, too.
+/// Also a leader that dies while it continues another one's operation.
 TEST_F(TablesTest, OneLeaderAfterTheOtherDiesInTheMiddle) {
   start(20, 2);
   auto call = begin<wire::TableInfo>(Opcode::kCreateTable, wire::CreateTableRequest{"t", 20});

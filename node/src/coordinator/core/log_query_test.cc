@@ -1,4 +1,4 @@
-// Queries for the log of a dead master: which backup is asked what, and when again.
+// Queries for the log of a dead master: which backup gets which request, and when again.
 #include "coordinator/core/log_query.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST_F(OneTablet, PagesOfAnAnswerArePutTogether) {
 
 TEST_F(OneTablet, RecoveryWaitsForABackupThatIsSilent) {
   make(4);
-  // The other one has lost its replica of the head, and all of the rest.
+  // The other backup has lost its replica of the head, and all others.
   holder(1).replicas.clear();
   holder(0).keeps_silent = true;
   kill(dead_);
@@ -59,7 +59,7 @@ TEST_F(OneTablet, RecoveryWaitsForAVolumeToComeBack) {
   ASSERT_FALSE(status.recoveries.empty());
   cluster.run_for(10s);
   EXPECT_TRUE(attempts_at(dead_).empty());
-  // Its volume is there again, in a server of another id.
+  // Its volume is back, in a server with another id.
   cluster.prepare = [prepare = cluster.prepare, replicas, gone, this](FakeServer& server) {
     prepare(server);
     server.request.former_server_id = gone;
@@ -138,7 +138,7 @@ TEST_F(OneTablet, AClosedHeadIsReadForItsVersions) {
   EXPECT_EQ(holder(0).scans.at(dead_).back(), 2u);
 }
 
-/// Above the closed head 2 there is a side segment, 3: what it is shows when it was read.
+/// Above the closed head 2 there is a side segment, 3: only reading it shows what it is.
 class VersionsOfAClosedHead : public OneTablet {
  protected:
   /// Both holders have 3; only the second one has 2, and it takes its time.
@@ -163,7 +163,8 @@ class VersionsOfAClosedHead : public OneTablet {
   }
 };
 
-/// It was asked to read more than it had answered: it is asked again once that answer is there.
+/// It must read more than its last request asked for: it is asked again after its answer to that
+/// request.
 TEST_F(VersionsOfAClosedHead, AnAnswerThatWasOnItsWayIsAskedForAgainAtOnce) {
   make_with_a_side_segment();
   kill(dead_);
@@ -186,7 +187,7 @@ TEST_F(VersionsOfAClosedHead, WhoAnswersLaterReadsItForOneThatIsSilent) {
   EXPECT_LT(query_took(), cluster.options.recoveries.query.retry_interval / 4);
 }
 
-/// Nothing can be read: that is not asked for in a loop.
+/// Nothing can be read: the backup is not asked in a loop.
 TEST_F(VersionsOfAClosedHead, WhoDoesNotReadItIsAskedNowAndThen) {
   make(4, {.scanned = false});
   for (const size_t i : {0, 1}) holder(i).scans_nothing = true;

@@ -43,7 +43,7 @@ TEST_F(CoordinatorTest, ServersAreToldWhatChangedOnly) {
     EXPECT_EQ(s->list.servers.size(), 21u);
     EXPECT_EQ(s->list.version, state().list_version);
   }
-  // One that has another version than it said is given the whole list.
+  // A server that has another version than it reported gets the whole list.
   server(0).list.version -= 1;
   server(0).list.servers.clear();
   cluster.add_server();

@@ -1,4 +1,4 @@
-// Recoveries of crashed servers: the log, attempts, and what stands in their way.
+// Recoveries of crashed servers: the log, attempts, and the obstacles.
 #include "coordinator/core/recoveries.h"
 
 #include <gmock/gmock.h>
@@ -300,7 +300,7 @@ TEST_F(OneTablet, WhatFailsIsPlannedAgainWhileAnotherPartIsStuck) {
     return std::ranges::count(state().tables.at(1).tablets, dead_, &TabletRecord::server_id);
   };
   const auto others_go_on = [&] { return state().tables.at(1).tablets.size() > 1 && left() == 1; };
-  // Sooner than a part that does not move is given up.
+  // Sooner than a part without progress is given up.
   ASSERT_TRUE(cluster.run_until(others_go_on, 30s)) << left();
   EXPECT_TRUE(owns(dead_)) << "the stuck one";
   EXPECT_EQ(recovery(others_[0]).orders.size(), 1u) << "one part at a time";
@@ -348,7 +348,7 @@ TEST_F(RecoveriesTest, TwoServersCrashAtOnce) {
   EXPECT_EQ(metric("ramcloud_recoveries_completed_total"), 2);
 }
 
-/// Not before: its record says what backups keep of its log.
+/// Not before: its record decides which frames of its log backups keep.
 TEST_F(OneTablet, ARecoveredServerLeavesTheListAndItsVolumeIsReleased) {
   cluster.options.retirement.after = 10s;
   make(5);
@@ -411,7 +411,7 @@ TEST_F(OneTablet, WhatNobodyOwnedAfterAnImportIsNotRecovered) {
   ASSERT_TRUE(cluster.run_until([&] { return state().recoveries.empty(); }));
 }
 
-/// Others told of it after an import, and not how many replicas it had.
+/// It is known only from other servers after an import, without its number of replicas.
 TEST_F(RecoveriesTest, AServerWhoseReplicasAreNotKnownIsNotTakenForOneWithout) {
   start(4, 0);
   ASSERT_TRUE(cluster.create("t", 1).has_value());

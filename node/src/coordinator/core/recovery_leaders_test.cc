@@ -62,7 +62,7 @@ TEST_F(OneTablet, AnOwnerThatHasNothingIsInTheStatus) {
   EXPECT_FALSE(is_told());
 }
 
-/// It would give up what the metadata name it the owner of.
+/// It would give up tablets of which it is the owner in the metadata.
 TEST_F(RecoveriesTest, NothingIsAbortedBeforeWhatWasHandedOverIsServed) {
   start(3);
   ASSERT_TRUE(cluster.create("t", 1).has_value());
@@ -136,7 +136,7 @@ TEST_F(RecoveriesTest, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
     const auto& order = server(owner("t")).recovery.orders.back();
     EXPECT_EQ(order.master_id, dead);
     EXPECT_TRUE(order.segments.empty());
-    // More than a server can have assigned in its life, which was a second at least.
+    // More versions than a server can have assigned in its life, which was at least a second.
     EXPECT_GT(order.safe_version, before + 1'000'000);
     before = order.safe_version;
   }

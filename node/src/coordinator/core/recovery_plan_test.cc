@@ -80,7 +80,7 @@ TEST(RecoveryPlan, WhoHadNoMemoryForSoMuchGetsLess) {
   EXPECT_EQ(plan.left_over, 1u);
 }
 
-/// Else it is given whole to one after the other, for ever.
+/// Otherwise it is given whole to one master after the other, for ever.
 TEST(RecoveryPlan, WhatNobodyHasMemoryForIsSplitHoweverSmallItIs) {
   LostLog log = log_of({{1, 0, kLast}}, 24 * kMiB, 3);
   for (RecoveryMaster& master : log.masters) master.most_bytes = 12 * kMiB;
@@ -134,7 +134,7 @@ Asked random_case(Random& random) {
   return asked;
 }
 
-/// Every hash of a lost tablet is in one piece; the pieces are what the splits make of the tablets.
+/// Every hash of a lost tablet is in one piece; the pieces are the tablets after the splits.
 void check_pieces(const Asked& asked, const RecoveryPlan& plan) {
   std::set<std::pair<uint64_t, uint64_t>> begins;
   for (const LostRange& tablet : asked.log.tablets)

@@ -47,7 +47,7 @@ TEST_F(ReplicationEpochsTest, OnlyRiseAndSurviveTheCoordinator) {
   EXPECT_EQ(raise(1, 7, 2), StatusCode::kStaleTerm);
 }
 
-/// A server of a former version lived through an import and could not say which epoch it had.
+/// A server of an earlier version lived through an import and could not report its epoch.
 TEST_F(ReplicationEpochsTest, ARaisedOneIsNotThatOfAnExport) {
   EXPECT_EQ(raise(1, 5, 1), StatusCode::kOk);
   cluster_.stop_coordinator();

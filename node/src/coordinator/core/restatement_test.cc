@@ -51,7 +51,7 @@ class RestatementTest : public ::testing::Test {
     }
     return out;
   }
-  /// What becomes of the only table that changes; "" if none does.
+  /// The result for the only table that changes; "" if none does.
   std::string outcome() {
     owned_ = owned_by(state_, said_, outlived_);
     EXPECT_LE(owned_.tables.size(), 1u);
@@ -95,7 +95,7 @@ TEST_F(RestatementTest, OfEqualOnesTheMetadataDecides) {
   EXPECT_EQ(outcome(), "");
 }
 
-/// Nobody else can know what a silent server owns.
+/// Only the metadata know what a silent server owns.
 TEST_F(RestatementTest, WhatASilentServerHasStaysItsUnlessALaterOrderSaysOtherwise) {
   table(1, TableState::kNormal, 21, {{0, kHalf - 1, 1}, {kHalf, kLast, 4}});
   owns(1, 1, 20, 0, kLast);
@@ -118,7 +118,7 @@ TEST_F(RestatementTest, ATableThatWasDroppedSinceIsDropped) {
   dropped(1, 1, 30);
   owns(2, 1, 20, kHalf, kLast);  // the order is on its way
   EXPECT_EQ(outcome(), "DROPPING 0-7=1 8-f=2");
-  // An order from before the table was as the metadata has it says nothing.
+  // An order that is older than the table's state in the metadata does not count.
   said_.clear();
   dropped(1, 1, 20);
   EXPECT_EQ(outcome(), "");
@@ -157,14 +157,14 @@ TEST_F(RestatementTest, ItsNameIsItsOwn) {
   EXPECT_EQ(owned_by(state_, said_, outlived_).tables[1].name, "table-restored-9");
 }
 
-/// Else a part of it would look empty.
+/// Otherwise a part of it would look empty.
 TEST_F(RestatementTest, APartThatNobodyKnowsIsACrashedServers) {
   owns(1, 9, 40, 0, kHalf - 1);
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4");
   EXPECT_THAT(owned_.notes, ElementsAre(HasSubstr("was created since"), HasSubstr("nobody says")));
   server(2, wire::ServerState::kCrashed);
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=2");
-  // With nobody missing it was being created.
+  // All servers answered, so the table was still being created.
   server(2, wire::ServerState::kUp);
   state_.servers.erase(4);
   EXPECT_EQ(outcome(), "CREATING 0-7=1 8-f=1");
@@ -189,7 +189,7 @@ TEST_F(RestatementTest, OfWhatWasOrderedSinceTheMetadataIsNoWitness) {
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4") << "the silent one may have objects";
   table(1, TableState::kNormal, 20, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}});
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4");
-  // Nobody else could have them.
+  // No other server could have them.
   state_.servers.erase(4);
   table(1, TableState::kCreating, 20, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}});
   EXPECT_EQ(outcome(), "CREATING 0-7=1 8-f=2") << "with a revision that servers follow";
@@ -218,7 +218,7 @@ TEST_F(RestatementTest, ListsOfLiveServersSayWhoCrashedAndWhoCame) {
   EXPECT_THAT(ids(), ElementsAre(2, 6, 4)) << "4 has left the list";
   ASSERT_EQ(listed_since(state_, list).unknown.size(), 1u);
   EXPECT_EQ(listed_since(state_, list).unknown[0].server_id, 7u);
-  // A list from before the export, or from after the import, does not know which servers left.
+  // A list from before the export, or from after the import, does not show which servers left.
   for (const uint64_t version : {uint64_t{100}, (uint64_t{1} << 32) + 100}) {
     list.version = version;
     EXPECT_THAT(ids(), ElementsAre(2, 6));
@@ -237,7 +237,7 @@ class DeadOwnerTest : public RestatementTest {
     outlived_ = {1, 2, 3, 4};
     hear_that(4, wire::ServerState::kCrashed);
   }
-  /// Server 1 says so, of all others that they are UP.
+  /// Server 1 reports it as crashed, and all others as UP.
   void hear_that(uint64_t about, wire::ServerState how) {
     said_[1].list = {3, 150, std::vector<wire::ServerListEntry>(4)};
     for (uint64_t id = 1; id <= 4; ++id) {
@@ -272,8 +272,8 @@ TEST_F(DeadOwnerTest, WhatADeadServerMayHaveRecoveredSinceIsInNoKnownLog) {
   EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, 0u);
 }
 
-/// A server that answers late has the present leader's list: with verdicts that no server has
-/// followed yet.
+/// A server that answers late has the present leader's list: with verdicts that no server has acted
+/// on yet.
 TEST_F(DeadOwnerTest, TheListOfWhoAsksSaysNothingOfTheTimeBefore) {
   dies(3);
   state_.term = said_[1].list.term;
@@ -282,14 +282,15 @@ TEST_F(DeadOwnerTest, TheListOfWhoAsksSaysNothingOfTheTimeBefore) {
   EXPECT_FALSE(its_log_is_read());
 }
 
-/// Nothing is recovered of a server that was not given up.
+/// A server that was not given up is not recovered.
 TEST_F(DeadOwnerTest, WhoeverDiedWithTheCoordinatorHasNoHeir) {
   dies(3);
   hear_that(2, wire::ServerState::kUp);
   EXPECT_TRUE(its_log_is_read());
 }
 
-/// A former server says none: then the metadata's holds, as long as the tablet is the same.
+/// A server of an earlier version reports none: then the position in the metadata holds, as long as
+/// the tablet is the same.
 TEST_F(RestatementTest, PositionsAreThoseThatServersSay) {
   table(1, TableState::kNormal, 21, {{0, kHalf - 1, 1}, {kHalf, kLast, 2}}).tablets[0] = {
       .start_hash = 0, .end_hash = kHalf - 1, .server_id = 1, .creation_position = 5};

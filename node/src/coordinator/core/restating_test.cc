@@ -1,4 +1,4 @@
-// Imports of older metadata: what the leader asks live servers, and what it decides then.
+// Imports of older metadata: the leader's questions to live servers, and its decisions.
 #include "coordinator/core/restating.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 using wire::Opcode;
 
 /// The export is two elections and some tables and servers older than what servers have seen, and
-/// no server can say so.
+/// no server reports that by itself.
 TEST_F(CoordinatorTest, AnOldExportIsImportedWithoutGivingOutAnythingTwice) {
   start(2);
   ASSERT_TRUE(cluster.create("before", 2).has_value());
@@ -163,7 +163,8 @@ TEST(CoordinatorImport, EachLeaderGoesOnWithAnImport) {
   }
 }
 
-/// Verdicts wait until live servers have had their time; then the dead are found as always.
+/// Verdicts wait until live servers have had time to answer; then dead servers are detected as
+/// always.
 TEST_F(CoordinatorTest, AfterAnImportDeadServersHoldNothingUpForLong) {
   start(3);
   ASSERT_TRUE(cluster.create("t", 3).has_value());
@@ -184,7 +185,7 @@ TEST_F(CoordinatorTest, AfterAnImportDeadServersHoldNothingUpForLong) {
               ::testing::Not(StartsWith(kFoundAtImport)));
 }
 
-/// A master that died cannot say which epoch it was confirmed since the export.
+/// A dead master cannot report the epoch that was confirmed to it since the export.
 TEST_F(CoordinatorTest, AfterAnImportTheEpochsOfTheDeadAreThoseOfTheExport) {
   start(4);
   cluster.kill_server(server(0));
@@ -220,7 +221,8 @@ TEST_F(CoordinatorTest, AfterAnImportTheEpochsOfTheDeadAreThoseOfTheExport) {
   EXPECT_TRUE(state().replication_epochs.at(4).of_export);
 }
 
-/// The leader that gave up the possible heir of a tablet dies before it has written whose the tablet is.
+/// The leader that gave up a possible new owner of a tablet dies before it has recorded the
+/// tablet's owner.
 TEST_F(CoordinatorTest, AfterAnImportTheNextLeaderKnowsWhomTheFormerOneGaveUp) {
   start(4);
   ASSERT_TRUE(cluster.create("t", 1).has_value());
@@ -229,7 +231,7 @@ TEST_F(CoordinatorTest, AfterAnImportTheNextLeaderKnowsWhomTheFormerOneGaveUp) {
   const uint64_t heir = owner == 4 ? 3 : 4;
   cluster.kill_server(server(owner - 1));
   ASSERT_TRUE(cluster.run_until([&] { return crashed(owner); }));
-  cluster.run_for(1s);  // everybody has heard
+  cluster.run_for(1s);  // all servers have the new list
   cluster.stop_coordinator();
   cluster.kill_server(server(heir - 1));
   ASSERT_TRUE(cluster.import_records(exported).ok());
@@ -267,7 +269,7 @@ TEST_F(CoordinatorTest, AfterAnImportAServerThatNobodyKnowsShowsItself) {
   EXPECT_EQ(shown("t"), places(*table));
 }
 
-/// The same export leaves the same gap: only servers know what was given out behind it.
+/// The same export leaves the same gap: only servers know the ids that were given out after it.
 TEST_F(CoordinatorTest, AnExportThatIsImportedTwiceGivesOutNothingTwice) {
   start(2);
   const auto exported = cluster.metadata.records;

@@ -40,7 +40,7 @@ TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
   EXPECT_EQ(late.id, 4u);
 }
 
-/// What backups free frames by.
+/// The answer by which backups free frames.
 TEST_F(CoordinatorTest, OnlyCrashedServersWithoutTabletsAreCalledRecovered) {
   cluster.options.retirement.after = 10s;
   start(3);

@@ -84,7 +84,7 @@ TEST(Suspicion, SignsOfLifeAndOurOwnLatenessBeginItAgain) {
     if (how == 1) s.vouched(at(9s));
     if (how == 2) s.discard(at(9s));
     EXPECT_EQ(s.evidence(at(9s), kDefaults, at(0s), 1), Evidence::kNone) << how;
-    // Only a sign of life makes it one that lives.
+    // Only a sign of life ends the suspicion.
     EXPECT_EQ(s.accounted_alive(at(9s), kDefaults), how != 2) << how;
   }
 }
@@ -99,7 +99,7 @@ TEST(Suspicion, WhoOnlyEnlistedIsGivenTimeToBecomeReachable) {
   EXPECT_EQ(s.evidence(at(60s), kDefaults, at(0s), 1), Evidence::kSilent);
 }
 
-/// Those that stopped together stop to be accounted for before the first can be condemned.
+/// Servers that stopped together are no longer accounted for before the first can be condemned.
 TEST(Suspicion, WhoIsCondemnedIsNotAccountedForLongBefore) {
   const Suspicion s = failing(PeerState::kSilent, 3);
   EXPECT_TRUE(s.accounted_alive(at(2500ms), kDefaults));

@@ -103,7 +103,7 @@ TEST_F(CoordinatorTest, LostRepliesAndBusyServersOnlyDelay) {
 }
 
 TEST_F(CoordinatorTest, ARestartInTheMiddleOfCreatingAndDroppingFinishesBoth) {
-  // Whatever the moment: the two calls are begun, the coordinator dies after `steps` turns.
+  // At any moment: the two calls are begun, and the coordinator dies after `steps` turns.
   for (int steps = 1; steps < 60; steps += 3) {
     SCOPED_TRACE(steps);
     FakeCluster c(static_cast<uint64_t>(steps));

@@ -33,7 +33,7 @@ TEST_F(CoordinatorTest, ALeaderRisesAboveATermThatAServerClaims) {
   EXPECT_GT(state().term, before);
 }
 
-/// Nothing is gained by following it: the next leader could not rise any more.
+/// The leader must not follow it: the next leader could not have a higher term any more.
 TEST_F(CoordinatorTest, AServerThatClaimsAnImpossibleTermIsSuspectAndStopsNobody) {
   start(3);
   const uint64_t term = state().term;

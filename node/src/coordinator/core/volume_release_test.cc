@@ -39,7 +39,7 @@ class VolumeReleaseTest : public CoordinatorFixture {
     return cluster.coordinator->volume_release(id, cluster.reactor.now() + 30s);
   }
   Result<VolumeRelease> ask(uint64_t id) { return cluster.wait_for(begin(id)); }
-  /// The reason of a no; of anything else a text that says so.
+  /// The reason of a no; for any other answer, a text that names it.
   std::string refused(uint64_t id) {
     const auto answer = ask(id);
     if (!answer) return "error: " + answer.error().to_string();
@@ -76,7 +76,8 @@ TEST_F(VolumeReleaseTest, ItIsTheIdThatCounts) {
   kill(2);
   EXPECT_THAT(refused(77), HasSubstr("server 77 is not known"));
   EXPECT_THAT(refused(0), HasSubstr("server 0 is not known"));
-  // Another server of the same name says nothing of this one, and the other way round.
+  // A server with the same name and another id proves nothing about this one, and the other way
+  // round.
   FakeServer& namesake = cluster.add_server();
   start_again(namesake);
   namesake.request.name = "server-12001";
@@ -109,7 +110,7 @@ TEST_F(VolumeReleaseTest, AMasterThatDoesNotAnswerMeansNo) {
   EXPECT_TRUE(is_up(3)) << "before any verdict";
 }
 
-/// A leader that has just started has heard nobody yet: detection is SUSPECT.
+/// No server has answered a new leader yet: detection is SUSPECT.
 TEST_F(VolumeReleaseTest, WhileDetectionIsSuspectEachMasterMustAnswer) {
   start(4);
   kill(2);
@@ -214,7 +215,7 @@ TEST_F(VolumeReleaseTest, NoServerStartsWithAReleasedVolumeBeforeTheTokenExpires
   EXPECT_THAT(refused(2), HasSubstr("which is UP, has the volume of server 2"));
 }
 
-/// Its own clock says that it leads; the metadata knows better.
+/// By its own clock it leads, but the metadata show another leader.
 TEST_F(VolumeReleaseTest, OnlyALeaderReleases) {
   start(3);
   kill(2);

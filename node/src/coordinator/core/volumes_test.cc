@@ -15,7 +15,7 @@ using wire::ServerState;
 
 class VolumesTest : public ::testing::Test {
  protected:
-  /// As Membership does. 0: on a fresh volume.
+  /// Records a server, as Membership does. 0: on a fresh volume.
   void enlist(uint64_t id, uint64_t former = 0, ServerState now = ServerState::kUp) {
     ServerRecord& record = state.servers[id].record;
     record.volume = volume_with(state, former, id);

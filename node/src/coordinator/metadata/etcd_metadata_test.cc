@@ -1,4 +1,4 @@
-// The conformance suite on a real etcd, and what only etcd can do.
+// The conformance suite on a real etcd, and cases that only etcd has.
 #include "coordinator/metadata/etcd_metadata.h"
 
 #include <gmock/gmock.h>
@@ -87,7 +87,7 @@ TEST_F(EtcdMetadataTest, AnOutcomeIsUnknownWhileEtcdStandsStillAndSettledAfterwa
   EXPECT_THAT(result.message, HasSubstr(etcd().address().to_string()));
   ASSERT_FALSE(unread.has_value());
   EXPECT_EQ(unread.error().code(), StatusCode::kUnavailable);
-  // It may or may not have been made; the same again, on condition, is made once.
+  // The transaction may have been made; repeated with its condition, it is made exactly once.
   const MetadataTransaction again{{{"/a", std::nullopt}}, {{"/a", "1"}}, {}};
   for (;;) {
     const auto now = run_task(reactor_, store->load(""));
@@ -204,7 +204,7 @@ TEST_F(EtcdMetadataTest, WhatIsLoadedWhileItChangesIsAsOfOneMoment) {
   }
 }
 
-/// Goes on with leases while it stands still for everything else, as when the machine sleeps.
+/// Its clock for leases goes on while it is stopped, as when the machine sleeps.
 class SleepingClock final : public Clock {
  public:
   Time now() const override { return clock_.now(); }
@@ -362,7 +362,7 @@ TEST_F(EtcdMetadataTest, CallsUnderWayEndWithTheStore) {
   run_for(50ms);
   scope.reset();
   store.reset();
-  run_for(50ms);  // what gRPC's thread has posted meanwhile finds nobody
+  run_for(50ms);  // work that gRPC's thread has posted meanwhile finds no store
 }
 
 }  // namespace

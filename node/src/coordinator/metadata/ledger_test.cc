@@ -1,4 +1,4 @@
-// What becomes of changes when the store's answers are late, or its leader key is taken away.
+// Outcomes of changes when the store's answers are late, or its leader key is deleted.
 #include "coordinator/metadata/ledger.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using testing::FakeCluster;
 
-/// Says "unknown" of transactions that are still on their way.
+/// Answers "unknown" for transactions that are still on their way.
 class LateStore final : public MetadataStore {
  public:
   explicit LateStore(MetadataStore& inner) : inner_(inner) {}
@@ -61,7 +61,7 @@ class LedgerTest : public ::testing::Test {
     if (found != cluster.metadata.records.end()) EXPECT_TRUE(decode_record(found->second, ids));
     return ids;
   }
-  /// A change of which a try is on its way, and that is not wanted any more.
+  /// A withdrawn change, of which a try is still on its way.
   Task<Status> take_back() {
     store.late = true;
     auto task = change(ledger, {1, 1}, [this] {

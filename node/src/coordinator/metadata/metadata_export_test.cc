@@ -50,7 +50,7 @@ TEST(MetadataExport, SaysWhatItHolds) {
   EXPECT_EQ(format_export({}).error().code(), StatusCode::kNotFound);
 }
 
-/// Changes since the export was made are not known.
+/// Changes after the export are unknown.
 TEST(MetadataExport, AnImportLeavesAGap) {
   for (const uint16_t format : {1, 2, 3}) {
     Records records = some_records();
@@ -107,7 +107,7 @@ TEST(MetadataExport, NamesWhatIsWrong) {
                 .error()
                 .to_string(),
             "UNSUPPORTED: metadata export, line 1: version 2; this build reads 1");
-  // No integer holds these: the fuzzer found what the library makes of them.
+  // Too large for an integer: the fuzzer found that the library accepts them.
   for (const char* records : {"1e99", "0.5", "true", "\"1\""}) {
     const std::string head =
         fmt::format(R"({{"format":"ramcloud-metadata","version":1,"records":{}}})"
@@ -183,7 +183,7 @@ class LapsingStore final : public MetadataStore {
   SimMetadata& inner_;
   SimMetadataState& state_;
   int steps_;
-  bool lapses_;  // or the coordinator has been and gone
+  bool lapses_;  // or the coordinator led, and has ended
   bool lapsed_ = false;
 };
 

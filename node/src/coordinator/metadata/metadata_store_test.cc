@@ -1,4 +1,4 @@
-// The conformance suite on SQLite and on the simulated store, and what only these can do.
+// The conformance suite on SQLite and on the simulated store, and cases that only these have.
 #include "coordinator/metadata/metadata_store.h"
 
 #include <gmock/gmock.h>

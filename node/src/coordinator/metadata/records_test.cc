@@ -35,8 +35,8 @@ void add(ordered_json& all, const char* name) {
   all[name] = entry;
 }
 
-/// Regenerated with RAMCLOUD_UPDATE_GOLDEN=1, for records and fields that were added. A byte of a
-/// former format that changes is a store that cannot be read any more.
+/// Regenerated with RAMCLOUD_UPDATE_GOLDEN=1, for records and fields that were added. If a byte of
+/// an earlier format changes, existing stores cannot be read any more.
 TEST(Records, HaveTheBytesOfEachFormat) {
   ordered_json now;
 #define RC_ADD(Record) add<Record>(now, #Record)
@@ -68,7 +68,7 @@ TEST(Records, HaveTheBytesOfEachFormat) {
   EXPECT_EQ(golden.size(), now.size()) << "regenerate the file, see above";
 }
 
-/// What a newer coordinator may have added behind the fields of today.
+/// Bytes that a newer coordinator may have added after the present fields.
 std::string with_more(std::string bytes, std::string_view more) {
   uint32_t length = 0;
   std::memcpy(&length, bytes.data() + kRecordMark.size(), sizeof length);
@@ -94,7 +94,7 @@ class RecordFormats : public ::testing::Test {
     cluster.stop_coordinator();
     ASSERT_TRUE(cluster.start_coordinator().ok());
   }
-  /// As a former build would have left it.
+  /// As an earlier version would have written it.
   void downgrade(uint16_t format) {
     cluster.stop_coordinator();
     cluster.invariants = {};
@@ -136,7 +136,7 @@ TEST_F(RecordFormats, ANewClusterBeginsWithTheNewestFormat) {
   EXPECT_EQ(as_former_builds_read_it.format, 3);
 }
 
-/// In a rolling upgrade a former build may have to take over again.
+/// In a rolling upgrade a coordinator of the earlier version may have to take over again.
 TEST_F(RecordFormats, AStoreOfAFormerFormatStaysSoUntilItIsUpgraded) {
   ASSERT_TRUE(cluster.start_coordinator().ok());
   cluster.add_server();
@@ -160,7 +160,7 @@ TEST_F(RecordFormats, AStoreOfAFormerFormatStaysSoUntilItIsUpgraded) {
   EXPECT_TRUE(cluster.drop("t").has_value());
 }
 
-/// The tablets of former tables stay in the tables' records until they change.
+/// The tablets of tables in an earlier format stay in the tables' records until they change.
 TEST_F(RecordFormats, TabletsAreInChunksOnceTheMetadataIsUpgraded) {
   for (const uint16_t format : {uint16_t{1}, uint16_t{2}}) {
     SCOPED_TRACE(format);

@@ -292,7 +292,7 @@ TEST_F(TabletChangesTest, MoreThanFitsInATransactionWaitsForTheNextOrIsRefused) 
   check();
 }
 
-/// A leader before wrote some of its chunks, and died.
+/// An earlier leader wrote some of its chunks, and died.
 TEST_F(TabletChangesTest, TheNumberOfALayoutThatWasNotFinishedIsNotUsedAgain) {
   cluster.metadata.records[tablet_chunk_key(2, 2, 0)] =
       encode_record(TabletChunkRecord{2, 2, {{0, kHalf, 1}}}, kMetadataFormatMax);
@@ -315,7 +315,7 @@ TEST_F(TabletChangesTest, ThereAreNotMoreTabletsThanAListHolds) {
   EXPECT_THAT(why, HasSubstr("at most 16384 tablets"));
 }
 
-/// Metadata of former formats has no place for it.
+/// Metadata of earlier formats has no field for it.
 TEST_F(TabletChangesTest, FormerFormatsAreRefused) {
   state.format = 2;
   EXPECT_EQ(split(2, kHalf), StatusCode::kUnsupported);
