@@ -68,9 +68,7 @@ TEST_F(CoreTest, ADestroyedTaskIsACancelledCall) {
     world_.reactor.run_until([&] { return !held.empty(); });
   }
   answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) { stores_[0].answer(node, call); };
-  for (const auto& call : held)
-    stores_[0].answer(first_, call);  // an answer for which no call
-                                      // waits
+  for (const auto& call : held) stores_[0].answer(first_, call);  // no call waits for this answer
   EXPECT_EQ(world_.run(core->read(3, "k")).value().value, "v");
   EXPECT_FALSE(resumed);
 }

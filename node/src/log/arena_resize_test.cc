@@ -1,4 +1,4 @@
-// Arena, memory that comes and goes: what is in segments stays as it is, whatever the limit does.
+// Arena, resizing: memory in segments stays as it is when the limit moves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ void settle(Arena& arena) {
   }
 }
 
-/// Seglets with a mark at both ends, so that a page that was given back, or was given to two, shows.
+/// Seglets with a mark at both ends, so that a page that was given back or used twice is detected.
 class Marked {
  public:
   Marked(Arena& arena, uint32_t count, uint64_t mark) : arena_(arena), mark_(mark) {
@@ -145,7 +145,7 @@ TEST(ArenaResize, AnotherTargetTakesTheFirstOnesPlace) {
   EXPECT_TRUE(arena.sizes().settled());
 }
 
-/// Whatever is taken, freed and resized, against a model of who has what.
+/// Random allocations, frees and resizes, against a model of the owners.
 TEST(ArenaResize, KeepsWhatIsUsedWhateverTheLimitDoes) {
   const uint64_t seeds = ramcloud::testing::kSanitized ? 5 : 20;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {

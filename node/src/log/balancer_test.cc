@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// 1,000 segments, half of them used, three quarters of what is used live.
+/// 1,000 segments: half of the memory is used, and three quarters of that is live.
 BalancerFigures roomy() {
   return {.total_seglets = 128'000,
           .free_seglets = 64'000,

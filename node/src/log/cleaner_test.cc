@@ -23,8 +23,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Progress = CleaningWork::Progress;
 
-/// The simplest store: where each key's object is. Nothing here writes tombstones: it is about
-/// memory, not about replay.
+/// The simplest store: it knows where each key's object is. It writes no tombstones, because these
+/// tests are about memory, not about replay.
 struct Keys {
   explicit Keys(Log& l) : log(l) {}
   StatusCode write(uint64_t key, ByteView value) {
@@ -74,7 +74,7 @@ class Copying final : public CleaningWork {
   Result result() const override { return result_; }
 
  private:
-  /// What was copied stays where it was, too: the originals are found again.
+  /// The originals of copied objects stay, so they are found again.
   Progress fail() {
     for (const auto& [name, address] : moved_) keys_.by_key[name] = address;
     side_.abort();
@@ -133,7 +133,7 @@ struct Rig : TestLog {
                   return std::make_unique<Copying>(keys, std::move(victims));
                 }),
         worker(cleaner) {}
-  /// Until there is nothing to do, or memory has to be used again first.
+  /// Cleans until there is nothing to do, or freed memory must be released first.
   int clean() {
     int steps = 0;
     while (worker.step() && ++steps < 10'000) reclaim();
@@ -223,7 +223,7 @@ TEST(Cleaner, SaysWhenNothingIsLeftToFree) {
   EXPECT_THAT(t.cleaner.state().why, HasSubstr("no segment has 2.0 % of dead bytes"));
   EXPECT_FALSE(t.worker.step()) << "it sleeps";
 
-  // Something dies: it helps again.
+  // An object dies: cleaning helps again.
   for (uint64_t dead = 0; dead < 700; ++dead) {
     const auto at = t.keys.by_key.find("key" + std::to_string(dead));
     t.log.mark_dead(at->second);
@@ -238,7 +238,7 @@ TEST(Cleaner, SaysWhenNothingIsLeftToFree) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
-/// When a segment leaves, tombstones die in others, and nobody marks those.
+/// When a segment leaves, tombstones in other segments die, and those segments are not marked.
 TEST(Cleaner, LooksAtAllBeforeItSaysThatNothingIsLeft) {
   TestLog parts(40, true, 1, true, 2);
   VirtualClock clock;
@@ -314,22 +314,22 @@ TEST(Cleaner, CommitsAtOnceOnlyWhenMemoryIsShort) {
   EXPECT_TRUE(parts.log.cleaning_helps()) << "what they free is still to come";
 }
 
-/// A pass that has nothing to do.
+/// A pass without work.
 struct Done final : CleaningWork {
   Progress step() override { return Progress::kDone; }
   void commit_now() override {}
   Result result() const override { return {}; }
 };
 
-/// What combined cleaning would take first is half a segment on disk, and wins nothing alone. Then
-/// compaction is not kept from freeing memory.
+/// The first choice of combined cleaning is half a segment on disk, and cleaning it alone frees
+/// nothing. Then compaction may still free memory.
 TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
   TestLog parts(40, true, 1, true, 1);
   VirtualClock clock;
   Keys keys(parts.log);
   CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
   options.balancer.compaction = true;
-  options.balancer.disk_expansion = 0.5;  // it is near
+  options.balancer.disk_expansion = 0.5;  // the limit is near
   std::vector<std::pair<CleaningKind, uint64_t>> made;
   const auto all_of_small_ones = [](const Segment& segment) {
     auto figures = judge(segment);
@@ -359,7 +359,7 @@ TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
   EXPECT_TRUE(parts.log.cleaning_helps());
 }
 
-/// The first choice cannot be cleaned any more: then it is another one's turn.
+/// The first choice cannot be cleaned any more, so another segment is chosen.
 TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
   TestLog parts(40, true, 1, true, 1);
   VirtualClock clock;
@@ -371,7 +371,7 @@ TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
   std::map<uint64_t, int> looks;
   uint64_t leaves = 0;
   const auto judge_by = [&](const Segment& segment) -> std::optional<CleaningFigures> {
-    // Between the look that puts it into the order and the choice another one claims it.
+    // Another pass claims it after it entered the order and before it is chosen.
     if (segment.id() == leaves && ++looks[leaves] > 1) return std::nullopt;
     return judge(segment);
   };

@@ -87,7 +87,7 @@ TEST(CleaningOrder, APassTakesNoMoreThanItsSurvivorsHaveRoomFor) {
   EXPECT_THAT(take(order, 8), ElementsAre(3));
 }
 
-/// What heads leave that were closed empty costs a pass nothing, and is no reason to end it.
+/// Heads that were closed empty cost a pass nothing, so they do not end the choice.
 TEST(CleaningOrder, APassTakesSmallSegmentsAlong) {
   CleaningOrder order(CleaningPolicy::kCostBenefit, 100);
   for (uint32_t i = 0; i < 20; ++i) {
@@ -111,7 +111,7 @@ TEST(CleaningOrder, FiguresOfASegmentAreReplaced) {
   EXPECT_EQ(order.memory_bytes(), kSegmentBytes);
 }
 
-/// The best score among all, looked at one by one.
+/// The best score, by a search through all segments.
 double naive(const std::map<uint32_t, CleaningFigures>& all, CleaningPolicy policy, uint32_t now) {
   double best = -1;
   for (const auto& [segment, f] : all) {
@@ -120,7 +120,7 @@ double naive(const std::map<uint32_t, CleaningFigures>& all, CleaningPolicy poli
   return best;
 }
 
-/// By how much scores of one class may differ: what a step of utilisation makes.
+/// How much scores of one class may differ: the effect of one step of utilisation.
 double tolerance(const CleaningFigures& chosen) {
   const double low = std::max(std::floor(chosen.utilisation() * 256), 0.5) / 256;
   const double high = std::min(std::floor(chosen.utilisation() * 256 + 1) / 256, 0.9801);

@@ -19,11 +19,11 @@ using ::testing::IsEmpty;
 
 constexpr uint32_t kGroupBytes = 2048;
 
-/// As a pass does it: groups of so many entries, or of so many bytes.
+/// Writes as a pass does: groups with a limit of entries and of bytes.
 class Copying {
  public:
   Copying(CompactedSegment& copy) : copy_(copy) {}
-  /// What is passed in stays until flush().
+  /// Objects that are passed in must stay until flush().
   StatusCode add(const std::string& key, const std::string& value) {
     const auto bytes =
         static_cast<uint32_t>(sizeof(EntryHeader) + sizeof(ObjectBody) + key.size() + value.size());
@@ -46,7 +46,7 @@ class Copying {
 
  private:
   CompactedSegment& copy_;
-  std::deque<TestObject> objects_;  // that the sources refer to
+  std::deque<TestObject> objects_;  // the sources refer to them
   std::vector<EntrySource> group_;
   uint32_t bytes_ = 0;
 };
@@ -126,7 +126,7 @@ TEST(CompactedSegment, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(copy.append(std::span(&object.source, 1), &ref), StatusCode::kOutOfMemory);
 }
 
-/// It has no replicas of its own, and nothing that a replay finds has left with it.
+/// It has no replicas of its own, and its release removes nothing that a replay finds.
 TEST(CompactedSegment, CopiesCountForNothing) {
   TestLog parts(8);
   Segment& original = full_member(parts);

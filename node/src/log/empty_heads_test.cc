@@ -1,4 +1,4 @@
-// Heads that were closed with nothing in them: they leave the log with the next head.
+// Heads that were closed empty: they leave the log with the next head.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,8 @@ TEST(EmptyHeads, AHeadWithAnEntryStays) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
-/// Until the head before it is closed, that head's digest decides if the next one is nowhere found.
+/// Until the head before it is closed, that head's digest decides if no replica of the next one is
+/// found.
 TEST(EmptyHeads, OneIsFreedWhenNoDigestThatNamesItCanDecide) {
   TestLog t(6, false);
   t.replicator.finish_all();
@@ -93,7 +94,7 @@ TEST(EmptyHeads, OneThatLeftWithAnAbandonedHeadIsFreedWithTheFreshOne) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
-/// It would be in two changes at once.
+/// Otherwise it would be in two changes at once.
 TEST(EmptyHeads, CleaningDoesNotTakeThem) {
   TestLog t(8, true, 1, true, 1);
   ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);

@@ -79,7 +79,7 @@ TEST(GroupReader, ReadsWhatTheLogWrote) {
   EXPECT_EQ(identify_segment(SegmentBytes(image)), kIdentity);
 }
 
-/// Damaged at random, and cut: a slice at a time gives the same, whatever the slices.
+/// Damaged at random, and cut: reading in slices of any size gives the same result.
 TEST(GroupReader, SlicesGiveTheSameAsAWholeScan) {
   const std::string image = closed_image();
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -108,7 +108,7 @@ TEST(GroupReader, SlicesGiveTheSameAsAWholeScan) {
   }
 }
 
-/// From each place where a group begins, to each end: whole groups, and no damage but where it is.
+/// From each place where a group begins, to each end: whole groups, and damage only where it is.
 TEST(GroupReader, GroupsFromTheMiddleAreChecked) {
   const std::string image = closed_image();
   std::vector<uint32_t> starts;
@@ -274,13 +274,13 @@ TEST(GroupReader, DurableUpToOfALaterGroupDecides) {
   t.replicator.finish_data(1);
   ASSERT_EQ(append_object(t.log, 1, 3, "c", "3"), StatusCode::kOk);
   std::string image = image_of(*t.log.find_segment(1));
-  // Damage to the last group: nothing says that it was durable.
+  // Damage to the last group: no later mark says that it was durable.
   image[image.size() - 12] ^= 1;
   SegmentScan scan = scan_segment(kIdentity, SegmentBytes(image));
   EXPECT_EQ(scan.end, ScanEnd::kTorn);
   EXPECT_EQ(scan.valid_bytes, b.end.offset());
   image[image.size() - 12] ^= 1;
-  // Damage before: the last group is valid and stands behind.
+  // Damage before the last group, which is valid.
   image[a.end.offset() + 30] ^= 1;
   scan = scan_segment(kIdentity, SegmentBytes(image));
   EXPECT_EQ(scan.end, ScanEnd::kCorrupt);

@@ -1,4 +1,4 @@
-// Where a log ends of which an operator gave something up.
+// The end of a log when an operator has accepted a loss.
 #include "log/log_end.h"
 
 #include <gmock/gmock.h>
@@ -121,7 +121,7 @@ TEST_F(AcceptedLossTest, ServersThatAreUpAreHeardFirst) {
   EXPECT_EQ(outcome(), Outcome::kWaiting) << "it may have been started with the folder";
 }
 
-/// The tail of the head is lost: it ends where what is left of it ends, and later ones stay.
+/// The tail of the head is lost: it ends with its last readable group, and later segments stay.
 TEST_F(AcceptedLossTest, AHeadEndsWhereItsLongestPrefixDoes) {
   answers_.heard = {1, 2};
   rebooted(1, 1, 600, {1}).durable_up_to = 800;
@@ -153,9 +153,9 @@ TEST_F(AcceptedLossTest, WithoutAnyHeadNothingIsRecovered) {
 TEST_F(AcceptedLossTest, WithoutAnEligibleDigestTheNewestOneDoes) {
   closed(1, 1, 5000);
   head(1, 3, 4000, {1, 2, 3}).footer = true;
-  closed(2, 4, 3000);                    // of cleaning that a lost head took in
-  closed(2, 5, 3000).incomplete = true;  // nobody knows whether it is whole
-  add(3, 6, 200).scanned = true;         // open: nobody took it in
+  closed(2, 4, 3000);                    // survivors of cleaning that a lost head named
+  closed(2, 5, 3000).incomplete = true;  // it is unknown whether it is whole
+  add(3, 6, 200).scanned = true;         // open: no head named it
   answers_.accepted.version_floor = 77'000'000'000;
   const LossToAccept shown = loss_to_accept(answers_, kMost);
   EXPECT_EQ(shown.loss, (AcceptedLoss{.segments = {{2, 0}}, .end_after = 3, .later = {4}}))
@@ -166,19 +166,19 @@ TEST_F(AcceptedLossTest, WithoutAnEligibleDigestTheNewestOneDoes) {
   EXPECT_FALSE(decide().unscanned.has_value());
 }
 
-/// They were shown as what would be kept.
+/// They were shown as segments that would be kept.
 TEST_F(AcceptedLossTest, WhatWasClosedLaterMustBeThereAllTheSame) {
   closed(1, 1, 5000);
   head(1, 2, 4000, {1, 2}).footer = true;
   closed(2, 3, 3000);
   FoundReplica& last = head(2, 4, 2000, {1, 2, 3, 4});
   last.closed = true;
-  last.damaged = true;  // nobody can read its digest
+  last.damaged = true;  // its digest cannot be read
   closed(3, 4, 2000);
   ASSERT_EQ(outcome(), Outcome::kBlocked);
   EXPECT_EQ(accept_all(), (AcceptedLoss{.end_after = 2, .later = {3, 4}}));
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 4000}, {3, 3000}, {4, 2000}}));
-  // Of the last one an open replica is left, which may lack its end.
+  // Only an open replica of the last segment remains, which may lack its end.
   FoundReplica& left = answers_.replicas.back();
   left.closed = false;
   left.scanned = left.is_head = true;
@@ -186,7 +186,7 @@ TEST_F(AcceptedLossTest, WhatWasClosedLaterMustBeThereAllTheSame) {
   EXPECT_THAT(missing(), ElementsAre(4));
   EXPECT_EQ(accept_all(), (AcceptedLoss{.segments = {{4, 1500}}, .later = {3, 4}}));
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 4000}, {3, 3000}, {4, 1500}}));
-  // And the other is nowhere.
+  // And no replica of the other segment is found.
   answers_.replicas[2].damaged = true;
   EXPECT_THAT(missing(), ElementsAre(3));
   accept_all();

@@ -1,4 +1,4 @@
-// A true log, cut and torn in many ways: none of the rules of its end loses acknowledged data.
+// A correct log, cut and torn in many ways: the rules for its end lose no acknowledged data.
 #include "log/log_end.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class TrueLog {
   bool all_heard() const { return answers.heard.size() == kServers; }
   bool flipped() const { return flip_on_ != 0; }
 
-  /// Empty, or the problem.
+  /// Returns an empty text, or the problem.
   std::string check(const LogEnd& end) {
     if (end.outcome == Outcome::kWaiting || end.outcome == Outcome::kBlocked) {
       if (!all_heard() || flipped()) return {};
@@ -84,7 +84,7 @@ class TrueLog {
     return {};
   }
 
-  /// Of one whose loss was accepted: what it takes is true, it gives up only what was shown, and no
+  /// For an accepted loss: the used bytes are correct, only the shown loss is given up, and no
   /// version is assigned twice.
   std::string check_accepted(const LogEnd& end, const AcceptedLoss& loss) {
     if (end.outcome != Outcome::kLossAccepted) return outcome_name(end.outcome);
@@ -97,7 +97,7 @@ class TrueLog {
     }
     return {};
   }
-  /// Another backup dies with what it has.
+  /// Another backup dies with its replicas.
   void lose_one() {
     if (answers.replicas.empty()) return;
     const uint64_t gone = answers.replicas[random_.below(answers.replicas.size())].server_id;
@@ -214,13 +214,13 @@ class TrueLog {
     }
   }
 
-  /// Also one that left, and is in the digest of a head that may decide.
+  /// Also a segment that left, but is in the digest of a head that may decide.
   const Segment& segment_of(uint64_t id) const {
     const auto& all = log_.replicator.replicas();
     return *std::ranges::find(all, id, [](const auto& one) { return one.segment->id(); })->segment;
   }
 
-  /// A source has the true bytes up to the length.
+  /// A source must have the correct bytes up to the length.
   std::string check_sources(const LogEnd& end) {
     for (const SegmentEnd& segment : end.segments) {
       if (segment.sources.empty())
@@ -294,8 +294,8 @@ bool covers(const AcceptedLoss& accepted, const AcceptedLoss& loss) {
   return both == accepted;
 }
 
-/// Whatever was lost: what is accepted is all that is given up, and when more is lost later, that
-/// is asked for.
+/// For any loss: only the accepted loss is given up, and if more is lost later, it must be accepted
+/// again.
 TEST(LogEndProperty, AnAcceptedLossIsNoLargerThanWhatWasShown) {
   int accepted = 0, ends = 0, grew = 0;
   const uint64_t seeds = ramcloud::testing::seeds(600);

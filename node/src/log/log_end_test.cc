@@ -1,4 +1,4 @@
-// Each rule of where a log ends.
+// Each rule for the end of a log.
 #include "log/log_end.h"
 
 #include <gmock/gmock.h>
@@ -93,7 +93,7 @@ TEST_F(LogEndTest, ADigestOfAnEpochThatIsOverIsNotEligible) {
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, 900}}));
 }
 
-/// An open that failed left it: writes acknowledged since are in the head before it.
+/// A replica of a failed open: later acknowledged writes are in the head before it.
 TEST_F(LogEndTest, AStaleHeadThatIsNewerDoesNotDecide) {
   answers_.fence = {1, 5};
   head(1, 1, 700, {1}).epoch = 5;
@@ -126,7 +126,7 @@ TEST_F(LogEndTest, AMemberThatIsClosedNowhereIsNeededWhole) {
   EXPECT_EQ(lengths(), (Lengths{{1, 6000}, {2, 700}}));
 }
 
-/// It has what was needed when it was made, and the same id.
+/// It has the entries that were needed when it was made, and the same id.
 TEST_F(LogEndTest, ACompactedReplicaIsWholeWhateverOthersClaim) {
   closed(1, 1, 3000);
   add(2, 1, 4000).durable_up_to = 4000;  // of the original, never closed
@@ -198,7 +198,8 @@ TEST_F(LogEndTest, DataBehindAHoleShowsItAsWell) {
   EXPECT_EQ(outcome(), Outcome::kBlocked);
 }
 
-/// The coordinator's fence is older than the log: what it would exclude must be found otherwise.
+/// The coordinator's fence is older than the log: fenced replicas must be recognised in another
+/// way.
 class OldFenceTest : public LogEndTest {
  protected:
   OldFenceTest() {
@@ -250,7 +251,8 @@ TEST_F(OldFenceTest, OfASegmentTheHighestEpochCounts) {
   EXPECT_EQ(outcome(), Outcome::kBlocked) << "the two that are left may have been left behind, too";
 }
 
-/// The master died while it was opened. The head before is open on all of its holders, so nobody went on.
+/// The master died while it was opened. The head before it is open on all of its holders, so the
+/// master did not continue after it.
 TEST_F(OldFenceTest, AHeadWithoutDataThatNotAllHaveIsLeftOut) {
   answers_.heard = {1, 2, 3, 4, 5};
   for (const uint64_t server : {1, 2, 3}) head(server, 2, 700, {1, 2});
@@ -264,7 +266,7 @@ TEST_F(OldFenceTest, AHeadWithoutDataThatNotAllHaveIsLeftOut) {
   EXPECT_EQ(outcome(), Outcome::kBlocked) << "another head took data since";
 }
 
-/// The head before the digest's, of which only a replica is there that was left behind.
+/// The head before the digest's: only a fenced replica of it is there.
 TEST_F(OldFenceTest, TheHeadBeforeCountsOnlyWithItsHoldersAsWell) {
   head(1, 2, 600, {1, 2});
   for (const uint64_t server : {1, 2, 3}) head(server, 3, kHeader, {1, 2, 3});
@@ -405,8 +407,8 @@ TEST_F(LogEndTest, WhatFollowsALostTailIsLostAsWell) {
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, kHeader}}));
 }
 
-/// The coordinator was told of a loss in segment 2, so 1 was closed on its replicas by then. The
-/// close was on no device when the power of all went.
+/// The coordinator recorded a loss in segment 2, so 1 was closed on its replicas by then. The close
+/// was on no device when the power of all went.
 TEST_F(LogEndTest, ACloseThatWentWithThePowerIsALostTail) {
   answers_.fence = {2, 1};
   for (const uint64_t server : {1, 2, 3}) {
@@ -417,7 +419,7 @@ TEST_F(LogEndTest, ACloseThatWentWithThePowerIsALostTail) {
   EXPECT_EQ(lengths(), (Lengths{{1, 5000}, {2, kHeader}}));
   answers_.heard = {1, 2};
   EXPECT_EQ(outcome(), Outcome::kBlocked) << "the third may be whole";
-  // One that no power cut shortened was lost before the close: it says nothing.
+  // A replica that no power cut shortened was lost before the close: it proves nothing.
   answers_.heard = {1, 2, 3};
   answers_.replicas[0].power_safe = true;
   answers_.replicas[0].length = 6000;

@@ -1,5 +1,5 @@
-// Log, memory that runs short: what is kept for whom, emergency heads, and who is told of segments
-// that could be cleaned.
+// Log, when memory is short: the reserves, emergency heads, and the notice about segments that
+// could be cleaned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ struct FullLog : TestLog {
     while (remove(key) == StatusCode::kOk || !log.ready()) replicator.finish_all();
     while (remove() == StatusCode::kOk) replicator.finish_all();
   }
-  /// A pass that leaves nothing of the log's first segments.
+  /// A pass that frees the log's first segments completely.
   Change leaving(size_t count) {
     const auto segments = log.segments();
     return {.enter = {}, .leave = {segments.begin(), segments.begin() + static_cast<int>(count)}};
@@ -159,14 +159,14 @@ TEST(LogMemory, AnEmergencyHeadDecidesNothingOnceTheNextHasData) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
-/// Passes that win less than a segment each go on: emergency heads take turns.
+/// Passes that free less than a segment each still work: emergency heads take turns.
 TEST(LogMemory, EmergencyHeadsTakeTurnsUntilASegmentIsFree) {
   FullLog t;
   t.use_reserve_up();
   uint64_t heads = 0;
   for (int pass = 0; pass < 20; ++pass) {
     SideLog survivors(t.log, For::kSurvivors);
-    // What it frees is what it takes.
+    // It frees as much as it takes.
     ASSERT_EQ(append_to(survivors, kMiBValue), StatusCode::kOk) << pass;
     survivors.close();
     Change change;
@@ -211,7 +211,7 @@ TEST(LogMemory, AHeadForDeletesTakesAllWhenTheReserveIsWholeAgain) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
-/// Until it is free, whoever cleans must not say that no more will come.
+/// Until it is free, the cleaner must not report that nothing more can be freed.
 TEST(LogMemory, WhatLeavesIsCountedUntilItIsFree) {
   TestLog t(8, true, 1, true, 2);
   SideLog recovery(t.log);

@@ -1,4 +1,4 @@
-// Log, resizing: who gets which memory while the limit moves, and what is refused.
+// Log, resizing: the memory of each user while the limit moves, and the refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ struct ResizedLog : TestLog {
     while (log.settle()) {
     }
   }
-  /// As a pass does that leaves nothing of the log's first segments.
+  /// Cleans like a pass that frees the log's first segments completely.
   void clean(size_t count) {
     const auto segments = log.segments();
     Change change{.enter = {}, .leave = {segments.begin(), segments.begin() + int(count)}};
@@ -99,7 +99,8 @@ TEST(LogResize, WithoutCleaningOnlyWhatIsFreeCanGo) {
   EXPECT_EQ(t.append(), StatusCode::kOk);
 }
 
-/// A full log that is to have half of its memory: each user keeps what is theirs, nobody gets more.
+/// A full log that is to have half of its memory: each user keeps its memory, and no user gets
+/// more.
 TEST(LogResize, NobodyGetsMemoryThatIsToGo) {
   ResizedLog t;
   t.fill();
@@ -155,7 +156,7 @@ TEST(LogResize, ShrinksWithWhatComesBack) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
-/// What somebody refers to keeps its pages, however much is to be given back.
+/// Pinned memory keeps its pages during a shrink.
 TEST(LogResize, APinnedSegmentKeepsItsPages) {
   ResizedLog t;
   const char* address = nullptr;

@@ -244,7 +244,8 @@ TEST(Log, EpochOfTheSegmentIsInItsGroups) {
   EXPECT_EQ(last_epoch, 5u);
 }
 
-/// Already in the header of a head that is opened ahead: that may be all that is left of it.
+/// The epoch is already in the header of a head that is opened ahead: a replica may have nothing
+/// but the header.
 TEST(Log, ANewHeadBeginsWithTheEpochOfTheOneBefore) {
   TestLog t(4);
   t.log.find_segment(1)->set_replication_epoch(5);

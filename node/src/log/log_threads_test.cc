@@ -18,7 +18,7 @@ namespace {
 
 using testing::IsEmpty;
 
-/// Waits as a held reply does: told by the listener, never by looking again and again.
+/// Waits as a held reply does: the listener wakes it, without polling.
 class Waiter {
  public:
   void tell() {

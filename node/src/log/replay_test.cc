@@ -114,7 +114,7 @@ TEST(Replay, AnOpenReplicaOfAnEpochThatIsOverDoesNotCount) {
     const Status status = replay->run();
     return std::pair(status.code(), std::move(replay));
   };
-  // Without the coordinator's word the highest epoch of the segment's replicas holds.
+  // Without the coordinator's fence, the highest epoch of the segment's replicas holds.
   auto [code, replay] = run({{1, 0}, {2, 0}, {3, 1}, {3, 2}}, std::nullopt);
   EXPECT_EQ(code, StatusCode::kOk);
   EXPECT_TRUE(replay->report().replicas[2].stale);
@@ -122,10 +122,10 @@ TEST(Replay, AnOpenReplicaOfAnEpochThatIsOverDoesNotCount) {
   EXPECT_TRUE(replay->report().replicas[3].chosen);
   // Closed ones count, whatever their epoch.
   EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 2}}, ReplicationFence{3, 2}).first, StatusCode::kOk);
-  // With it, a stale head is no head: the log is not known to be complete.
+  // With the fence, a stale head does not count: the log is not known to be complete.
   EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 1}}, ReplicationFence{3, 2}).first, StatusCode::kNotFound);
   EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 2}}, ReplicationFence{4, 2}).first, StatusCode::kNotFound);
-  // Its word is enough: epochs above it, raised on some replicas only, exclude nothing.
+  // The fence suffices: higher epochs, which were raised on some replicas only, exclude nothing.
   EXPECT_EQ(run({{1, 0}, {2, 0}, {3, 1}, {3, 2}}, ReplicationFence{3, 1})
                 .second->report()
                 .replicas[2]
@@ -177,8 +177,7 @@ TEST(Replay, AHoleBelowWhatWasDurableNeedsAnotherReplica) {
   EXPECT_EQ(run.map, (Map{{"a", "v"}, {"b", "v"}, {"c", "v"}}));
 }
 
-/// What one replica knows to have been durable is demanded of all, also where it stands behind that
-/// one's hole.
+/// A durable-up-to mark of one replica applies to all, even if it is behind that replica's hole.
 TEST(Replay, AClaimBehindAHoleBindsTheOtherReplicas) {
   const OpenHead head;
   const std::string empty = head.image.substr(0, head.starts[0]);

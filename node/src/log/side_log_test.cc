@@ -36,8 +36,8 @@ std::vector<uint64_t> digest_of(const Segment& segment) {
   return scan_segment(segment.identity(), segment.bytes()).digest;
 }
 
-/// A log whose head is half full, so that the next one (2) is opened ahead; nothing is replicated
-/// but as the test says.
+/// A log whose head is half full, so that the next one (2) is opened ahead; only the test makes
+/// replication progress.
 struct OpenedAhead : TestLog {
   explicit OpenedAhead(uint32_t segments = 12) : TestLog(segments, false) {
     replicator.finish_open(1);
@@ -276,7 +276,7 @@ TEST(SideLog, OnlyWhatIsDurableAndOfThisLogEnters) {
   EXPECT_EQ(t.log.commit(gone, Roll::kNow), StatusCode::kInvalidArgument) << "aborted";
 }
 
-/// Its memory would be given back twice.
+/// Otherwise its memory would be given back twice.
 TEST(SideLog, NothingLeavesByTwoChanges) {
   TestLog t(8);
   ASSERT_EQ(append_object(t.log, 1, 1, "k", "v"), StatusCode::kOk);
@@ -324,8 +324,8 @@ Status replay_now(const TestLog& t, Replay& replay, std::vector<std::string>& im
   return replay.run();
 }
 
-/// Whenever the crash comes, the log is whole, and has the change or has it not; once it is done,
-/// it has it for ever.
+/// After a crash at any moment the log is whole, with the change or without it; once the change is
+/// done, with it.
 TEST(SideLog, ACrashAtAnyStepFindsAWholeLogWithTheChangeOrWithout) {
   int with = 0, without = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

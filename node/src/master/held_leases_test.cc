@@ -16,7 +16,7 @@ namespace {
 
 using wire::Opcode;
 
-/// What one reactor holds.
+/// The held replies of one reactor.
 struct Held {
   Held(SimScheduler& sim, const char* name, log::Log& log, LeaseTerm& term)
       : node(sim.add_node(name)) {
@@ -124,7 +124,7 @@ TEST_F(HeldLeasesTest, WhatWasHeldForTheLogIsJudgedWhenItLeaves) {
 }
 
 /// The backups acknowledged what this operation appended, so they had not given the master up when
-/// it was carried out. What others appended they may have acknowledged long before.
+/// it was carried out. They may have acknowledged other reactors' bytes long before.
 TEST_F(HeldLeasesTest, OwnAppendsProveWhatALeaseWould) {
   const log::LogPosition fresh = append();
   send(1, {.depends_on = fresh});
@@ -176,7 +176,7 @@ TEST_F(HeldLeasesTest, WhatWaitsForALeaseIsSweptLikeWhatWaitsForTheLog) {
   EXPECT_EQ(held_->transport.charged, 0);
 }
 
-/// A server ends with its log, and later with what holds its replies.
+/// When a server ends, its log is destroyed before its held replies.
 TEST_F(HeldLeasesTest, WhatIsHeldWhenTheServerEndsLetsGoOfTheLog) {
   const char* ref = nullptr;
   log::Appended where;

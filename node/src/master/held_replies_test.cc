@@ -76,7 +76,8 @@ TEST_F(HeldRepliesTest, HeldOnesLeaveInTheOrderTheyCame) {
   EXPECT_EQ(transport_.answered, (std::vector<uint64_t>{1, 2}));
 }
 
-/// Whatever becomes of its segment, what a held reply shows stays: until it leaves, or is dropped.
+/// The entry of a held reply stays in memory until the reply leaves or is dropped, even if its
+/// segment is released.
 TEST_F(HeldRepliesTest, AHeldReplyPinsTheEntryThatItShows) {
   const char* ref = nullptr;
   log::Appended where;

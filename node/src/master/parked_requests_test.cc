@@ -46,7 +46,7 @@ class ParkedRequestsTest : public testing::MasterFixture<ramcloud::testing::Reco
     while (parked_.size() == 0) last = write("key " + std::to_string(last_call_), value);
     return last;
   }
-  /// Nothing answered yet: RETRY would not be distinguishable from it.
+  /// Whether the call was answered. An unanswered call would otherwise look like RETRY.
   bool answered(uint64_t call) const { return transport_.by_call.contains(call); }
 
   DataService data_{registry_, replies_, metrics_};
@@ -99,7 +99,8 @@ TEST_F(ParkedRequestsTest, TheChangeThatFindsTheHeadFullWaits) {
   }
 }
 
-/// It lacks memory, not a head: its client waits instead, which has the bytes anyway.
+/// Memory is missing, not a head: so the request is answered, and the client waits; it has the
+/// bytes anyway.
 TEST_F(ParkedRequestsTest, WhoFindsNoMemoryIsToldToRetryWhileCleaningHelps) {
   open_head();
   const std::string value(1 << 20, 'v');

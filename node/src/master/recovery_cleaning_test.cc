@@ -1,5 +1,5 @@
-// A recovery that is given up after its commit, and a pass of cleaning that has its segments: both
-// make them leave the log.
+// A recovery that is given up after its commit, and a cleaning pass that has its segments: both
+// remove them from the log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,8 @@ class GivenUpAndCleaned : public testing::RecoveryFixture {
     parts_.replicator.finish_all();
     parts_.log.reclaim(parts_.log.take_retired());
   }
-  /// No claim is left, and what survives of the part is dead; a tablet that comes back has nothing.
+  /// No claim remains, and surviving entries of the part are dead; a tablet that comes back is
+  /// empty.
   void expect_all_is_over(const std::vector<uint64_t>& segments) {
     ASSERT_TRUE(nothing_is_left());
     run_for(1s);
@@ -112,7 +113,7 @@ TEST_P(AtEachStep, ThePassTakesTheSegmentsOut) {
 
 INSTANTIATE_TEST_SUITE_P(Steps, AtEachStep, ::testing::Range(0, 26));
 
-/// Its memory is another segment's by the time that the recovery is given up.
+/// Its memory belongs to another segment when the recovery is given up.
 TEST_F(GivenUpAndCleaned, ASegmentThatLeftIsNotTakenForAnother) {
   own_table(5);
   ASSERT_NO_FATAL_FAILURE(recover_all(7));
@@ -164,7 +165,7 @@ TEST_F(GivenUpAndCleaned, APassThatIsGivenUpLeavesItToTheNext) {
   expect_all_is_over(ids);
 }
 
-/// While it leaves with the recovery no pass begins with it, nor when it has left.
+/// No pass takes a segment that leaves, or has left, with the recovery.
 TEST_F(GivenUpAndCleaned, WhatLeavesIsNotCleaned) {
   ASSERT_NO_FATAL_FAILURE(recover_all(7));
   const auto victims = recovered();

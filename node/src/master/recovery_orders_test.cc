@@ -1,4 +1,4 @@
-// What the coordinator orders of a recovery master.
+// The coordinator's orders to a recovery master.
 #include "master/recovery_orders.h"
 
 #include <gmock/gmock.h>

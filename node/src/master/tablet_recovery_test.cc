@@ -336,7 +336,7 @@ TEST_F(ShortOfCleanMemory, WhoIsGivenUpWaitsNoLonger) {
   EXPECT_TRUE(run_until([&] { return store_.tablets().size() == 1; }));
 }
 
-/// Nothing is durable before the test says so.
+/// Nothing is durable until the test makes it so.
 class NotDurable : public testing::RecoveryFixture {
  protected:
   NotDurable() : RecoveryFixture(16, false) {}

@@ -1,4 +1,5 @@
-// Whose commands a server follows: those of the newest coordinator, of the newest state of a table.
+// The commands that a server follows: those of the newest coordinator, about the newest state of a
+// table.
 #include "master/tablet_service.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +56,7 @@ TEST_F(TabletServiceTest, ARefusedCoordinatorChangesNothing) {
   EXPECT_EQ(take(4, 9, 2), StatusCode::kStaleTerm);
   EXPECT_EQ(drop(4, 9, 1), StatusCode::kStaleTerm);
   EXPECT_EQ(tablets(), 1u);
-  // The term counts whatever message brought it.
+  // A term counts, no matter which message carried it.
   ASSERT_TRUE(servers_.apply({7, 1, {}}).ok());
   EXPECT_EQ(take(6, 9, 2), StatusCode::kStaleTerm);
   EXPECT_EQ(take(7, 9, 2), StatusCode::kOk);
@@ -111,7 +112,7 @@ TEST_F(TabletServiceTest, OnlyTheLatestDropsAreRemembered) {
   EXPECT_EQ(service_.restate().size(), TabletService::kMostDropped + 1);
 }
 
-/// Entries of its former time here are in segments below the one that it begins with.
+/// Entries of its earlier ownership here are in segments below the one with which it begins.
 TEST_F(TabletServiceTest, ATabletThatComesBackBeginsWithANewHead) {
   ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
   EXPECT_EQ(told_position(), 0u);

@@ -21,7 +21,7 @@ constexpr wire::Uuid kCluster{1, 2, 3, 4};
 constexpr uint64_t kMaster = 100;
 constexpr uint64_t kSegments = 2'000;
 
-/// Takes whatever it is sent, and keeps nothing but count.
+/// Accepts every message, and only counts.
 class WillingBackup {
  public:
   WillingBackup(SimNetwork& network, SimNode& node, uint64_t id)
@@ -127,7 +127,7 @@ class ManySegments : public ::testing::Test {
     }
     ASSERT_TRUE(settled());
   }
-  /// And every step on the way is counted right.
+  /// And the counts are right after every step.
   bool settled() {
     std::string wrong;
     uint64_t steps = 0;

@@ -79,7 +79,7 @@ TEST_F(ReadLeaseTest, ALostReplicaCountsUntilItIsBehindTheFence) {
   expect_until(kLength + 300ms);
 }
 
-/// Nobody can raise the fence then, because no replica counts: the coordinator leases meanwhile.
+/// The fence cannot be raised then, because no replica counts: the coordinator leases meanwhile.
 TEST_F(ReadLeaseTest, WhenAllIsLostNobodyIsAHolder) {
   lease_.hold(1, at(0ms));
   lease_.hold(2, at(0ms));
@@ -87,12 +87,12 @@ TEST_F(ReadLeaseTest, WhenAllIsLostNobodyIsAHolder) {
   lease_.lost(2, 2);
   EXPECT_EQ(lease_.until(), kNever);
   lease_.hold(3, at(400ms));
-  expect_until(kLength);  // those that are lost still count beside one that is there
+  expect_until(kLength);  // lost holders still count beside a live one
   lease_.fenced(2);
   expect_until(kLength + 400ms);
 }
 
-/// Its loss is of that replica, not of the others that it has.
+/// The backup lost that replica, not its others.
 TEST_F(ReadLeaseTest, TheFenceTakesOneReplicaOfAHolder) {
   lease_.hold(1, at(0ms));
   lease_.hold(1, at(0ms));

@@ -117,7 +117,7 @@ TEST(ReplicaState, FactsChangeWithTheirEventsOnly) {
   EXPECT_EQ(text(state), "opening 0/0");
 }
 
-/// What a replica went through since it was placed, to check its state against.
+/// The events of a replica since it was placed, for comparison with its state.
 struct History {
   ReplicaState state;
   bool whole_sent = false;  // the backup may take it for whole
@@ -154,7 +154,7 @@ std::string broken(const History& before, Event event, const History& now) {
   return {};
 }
 
-/// All histories, up to what matters to the invariants.
+/// All histories; those that are equal for the invariants are visited once.
 TEST(ReplicaState, InvariantsHoldInEveryStateThatCanBeReached) {
   std::vector<History> open = {History{}};
   std::set<decltype(History{}.key())> seen = {open.front().key()};
@@ -284,7 +284,7 @@ TEST(ReplicaState, AReplicaOfASideSegmentIsWholeOnlyWhenItIsClosed) {
   EXPECT_EQ(acknowledged(write_up_to(1000, state, closed, false)), Event::kCloseAcked);
 }
 
-/// Every failure, of a replica that cannot exist and of one that may.
+/// Every failure, for a replica that cannot exist and for one that may exist.
 TEST(ReplicaState, WhatAFailedCallMeans) {
   struct Case {
     StatusCode code;

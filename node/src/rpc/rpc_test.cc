@@ -285,7 +285,7 @@ TEST(RpcSessions, BrokenOnesThatNobodyAsksForAreForgotten) {
   EXPECT_FALSE(transport.made[2].expired()) << "it is not broken";
   EXPECT_FALSE(transport.made[0].expired()) << "somebody holds it";
   EXPECT_TRUE(held->broken());
-  // The pause before the next of the one that is asked for was kept.
+  // The requested peer's pause before its next session was kept.
   const size_t before = transport.made.size();
   (void)rpc.session(to, 4);
   EXPECT_EQ(transport.made.size(), before);

@@ -16,7 +16,7 @@ Locator at(const char* host) {
   return {"sim", {host, 7000}};
 }
 
-/// A coordinator of which only the answer to GET_CLUSTER_INFO counts.
+/// A coordinator that only answers GET_CLUSTER_INFO.
 struct FakeCoordinator {
   FakeCoordinator(SimNetwork& network, SimNode& node)
       : transport(network.make_transport(node)), registry(*transport) {

@@ -1,4 +1,4 @@
-// What a job asks of its engine, whatever the kernel answers.
+// The calls that a job requests from its engine, for every answer of the kernel.
 #include "runtime/disk_job.h"
 
 #include <fcntl.h>

@@ -46,7 +46,7 @@ class CleaningTest : public ::testing::Test {
       master_->reclaim();
     }
   }
-  /// Until it is not told to come again.
+  /// Repeats until the answer is not RETRY.
   StatusCode until_taken(const std::function<StatusCode()>& change) {
     StatusCode code = StatusCode::kRetry;
     for (int tries = 0; tries < 100'000; ++tries) {

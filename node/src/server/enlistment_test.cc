@@ -134,7 +134,7 @@ class EnlistmentTest : public ::testing::Test {
   ServerList servers_;
   wire::ServerList list_;
   std::vector<Status> refusals_;  // of the next requests
-  Status serving_;                // what it gives to begin to serve
+  Status serving_;                // the result of beginning to serve
   std::vector<uint64_t> nonces_, served_;
   std::vector<wire::RaiseReplicationEpochRequest> raises_;
   int lists_asked_ = 0;

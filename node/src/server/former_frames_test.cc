@@ -1,5 +1,5 @@
-// A backup that comes back has replicas of masters that live. It frees those that the masters say
-// they need no more, and no others.
+// A backup that comes back has replicas of live masters. It frees only those that the masters no
+// longer need.
 #include "server/former_frames.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class FormerFramesTest : public ::testing::Test, protected testing::ReplicationR
   uint32_t a_holder() {
     return static_cast<uint32_t>(manager_->replica_servers(log_->head().segment_id()).front() - 1);
   }
-  /// The backup's process ends and another one begins on its volume. The other backups know.
+  /// The backup's process ends and another one starts with its volume. The other backups know it.
   void comes_back(uint32_t i) {
     kill_backup(i);
     scheduler_.restart(*nodes_[i]);
@@ -76,7 +76,7 @@ class FormerFramesTest : public ::testing::Test, protected testing::ReplicationR
     };
     return scheduler_.run_until(whole, 60s);
   }
-  /// What the master says to a question of the returned backup.
+  /// The master's answer to a request of the returned backup.
   Result<std::vector<uint64_t>> unneeded(wire::GetUnneededRequest question) {
     std::optional<Result<wire::Unneeded>> answer;
     TaskScope tasks(nodes_[returned_]->reactor());
@@ -137,7 +137,7 @@ TEST_F(FormerFramesTest, FramesStayAsLongAsReplicasAreMissing) {
   EXPECT_TRUE(scheduler_.run_until([&] { return kept() == 0; }, 60s));
 }
 
-/// With what is free the master says so at once, also of segments that it never had or that left.
+/// The master names unneeded segments at once, also those that it never had or that left the log.
 TEST_F(FormerFramesTest, ASegmentThatLeftIsNotNeeded) {
   ASSERT_NO_FATAL_FAILURE(begin(4, 3));
   ASSERT_NO_FATAL_FAILURE(comes_back(a_holder()));

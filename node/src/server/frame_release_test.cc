@@ -1,4 +1,4 @@
-// A backup asks for which dead masters nobody needs their replicas, and frees those frames only.
+// A backup asks which dead masters' replicas are no longer needed, and frees only those frames.
 #include "server/frame_release.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST_F(FrameReleaseTest, NothingIsAskedWhileAllMastersLive) {
   EXPECT_TRUE(holds(kMaster));
 }
 
-/// Neither the verdict nor that a list names it no more says that nobody needs its replicas.
+/// Neither the verdict nor a list without the server proves that its replicas are not needed.
 TEST_F(FrameReleaseTest, ADeadMasterKeepsItsFramesUntilItIsRecovered) {
   tell({kMaster}, wire::ServerState::kCrashed);
   some_minutes();
@@ -148,7 +148,7 @@ TEST_F(FrameReleaseTest, WithoutACoordinatorAnOpenWithoutAFrameIsRefused) {
   EXPECT_TRUE(holds(kMaster));
 }
 
-/// All that is here is of masters that live: nobody has an answer.
+/// All frames are of live masters: there is nothing to ask.
 TEST_F(FrameReleaseTest, WithoutFramesOfTheDeadNobodyIsAsked) {
   ASSERT_EQ(open(2, "head"), StatusCode::kOk);
   ASSERT_EQ(open(3, "head"), StatusCode::kOk);

@@ -56,8 +56,8 @@ TEST_P(PlannedStopTest, WhatIsAppendedIsAcknowledgedBeforeTheCoordinatorHears) {
   EXPECT_TRUE(lease_ended());
 }
 
-/// Others may have overwritten it by then: the reply of a read must not leave, although the lease
-/// of its backup would still hold.
+/// Another server may have overwritten the object by then: the reply of a read must not leave,
+/// although the lease of its backup would still hold.
 TEST_P(PlannedStopTest, AReadThatWaitsIsNotAnsweredAfterTheCoordinatorHeard) {
   hold_a_write_and_a_read();
   stop();
@@ -79,7 +79,7 @@ TEST_P(PlannedStopTest, AReadThatWaitsIsAnsweredIfTheServerGoesOn) {
   EXPECT_TRUE(answered(read_));
 }
 
-/// RETRY would bring them here again until the server has ended.
+/// After RETRY clients would send to this server again until it has ended.
 TEST_P(PlannedStopTest, ClientsAreSentToWhoeverServesNext) {
   stop();
   scheduler_.run_for(10ms);

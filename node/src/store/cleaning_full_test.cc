@@ -91,12 +91,12 @@ class LongRun {
     limit_ = bytes_for_writers(t_) * workload.utilisation / 100;
   }
 
-  /// Each time writes as much as `tenths` tenths of the live bytes, behind those.
+  /// Each round writes `tenths` tenths of the live bytes.
   void run(uint64_t tenths) {
     for (size_t time = 0; time < workload_.sizes.size(); ++time) {
       if (time > 0) remove_some(workload_.deleted);
       const auto [from, to] = workload_.sizes[time];
-      // So much, until memory is short.
+      // Writes so much, or until memory is short.
       const uint64_t spare = time == 0 ? 5 * log::kSegmentBytes / 2 : 0;
       for (uint64_t written = 0; written < spare + limit_ + tenths * limit_ / 10;) {
         const uint32_t length = from + static_cast<uint32_t>(random_.below(to - from + 1));

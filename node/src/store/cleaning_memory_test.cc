@@ -1,4 +1,4 @@
-// What cleaning gives back: memory that deletes free, tombstones included, and that for ever.
+// Memory that cleaning frees: that of deleted objects and tombstones, over long runs, too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
     EXPECT_EQ(t.store.object_count(1), 0u);
     ASSERT_THAT(Invariants(t.store).check(), IsEmpty());
   }
-  // An idle store has no need to clean: a writer comes.
+  // An idle store does not clean, so a writer is needed.
   t.clean();
   for (int i = 0; i < 10 && t.worker.passes() > 0; ++i) {
     (void)t.parts.log.roll_head();  // which passes wait for

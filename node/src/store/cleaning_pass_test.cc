@@ -46,19 +46,19 @@ struct Bench {
   ObjectStore store;
 };
 
-/// So much of a segment, of which that much is durable.
+/// The first bytes of a segment, and how many of them are durable.
 using Left = uint32_t (*)(const log::Segment&, uint32_t, log::LogPosition synced);
 uint32_t all_durable(const log::Segment&, uint32_t durable, log::LogPosition) {
   return durable;
 }
-/// All machines lose their power at once: of heads there is what was synced.
+/// All machines lose their power at once: only synced bytes of heads remain.
 uint32_t all_synced(const log::Segment& segment, uint32_t durable, log::LogPosition synced) {
   if (segment.side() || segment.id() < synced.segment_id()) return durable;
   const uint32_t there = segment.id() == synced.segment_id() ? synced.offset() : 0;
   return std::max(segment.header_length(), there);
 }
 
-/// What a replay of exactly what is left finds of the key: its value, or "-".
+/// The key's value in a replay of the remaining bytes, or "-".
 std::string after_crash(Bench& b, const std::string& key, Left left = all_durable) {
   std::vector<std::pair<uint64_t, std::string>> images;
   for (const auto& replica : b.parts.replicator.replicas()) {
@@ -116,7 +116,7 @@ TEST(CleaningPass, AnOverwriteThatIsNotDurableLosesNothing) {
   b.roll();
   log::Segment* victim = b.parts.log.segments().front();
   ASSERT_TRUE(may_clean(b.store, *victim));
-  b.write("key", "in memory only");  // nobody was told
+  b.write("key", "in memory only");  // not acknowledged
   CleaningPass pass(b.store, {victim});
   pass.commit_now();
   for (int round = 0; round < 5; ++round) {
@@ -183,7 +183,8 @@ TEST(CleaningPass, WhatDiesBetweenTheScanAndTheCopyIsNotCopied) {
   EXPECT_EQ(pass.counts().dead_copies, 0u);
 }
 
-/// In a survivor it would stand above the position of the tablet, and kill what it has now.
+/// In a survivor it would be above the tablet's creation position, and a replay would delete
+/// present objects.
 TEST(CleaningPass, ATombstoneOfATabletThatComesBackBetweenTheScanAndTheCopyIsNotCopied) {
   Bench b;
   b.write("key", "value");
@@ -204,7 +205,8 @@ TEST(CleaningPass, ATombstoneOfATabletThatComesBackBetweenTheScanAndTheCopyIsNot
   EXPECT_EQ(pass.counts().of_no_tablet, 1u);
 }
 
-/// It keeps out what is older of that log; when the tablet is served, nobody reads that log any more.
+/// It keeps older entries of that log out; when the tablet is served, that log is not read any
+/// more.
 TEST(CleaningPass, ATombstoneThatNamesAnotherLogStaysUntilItsTabletIsServed) {
   Bench b;
   constexpr TabletReplay::Range kRecovered{2, 0, ~uint64_t{0}};
@@ -278,7 +280,7 @@ TEST(CleaningPass, ATombstoneOfATabletThatIsBeingRecoveredStays) {
   ASSERT_TRUE(replay.serve(kRecovered));
 }
 
-/// Else sweep() would look for what has the memory of a tombstone by then.
+/// Otherwise sweep() would use memory that no longer holds the tombstone.
 TEST(CleaningPass, NoDeleteWaitsThatRefersToAVictim) {
   Bench b;
   for (int i = 0; i < 300; ++i) b.write("key" + std::to_string(i), "value");

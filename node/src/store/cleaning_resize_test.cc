@@ -1,5 +1,5 @@
-// Cleaning while the log grows and shrinks: nothing is lost, nobody is stuck, and the log gets to each
-// size that was accepted.
+// Cleaning while the log grows and shrinks: nothing is lost, no writer waits for ever, and the log
+// reaches each accepted size.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -124,7 +124,8 @@ void resize_at_random(uint64_t seed, bool two_level) {
       rig.expect_within_the_limit();
     }
     ASSERT_THAT(Invariants(rig.store).check(), IsEmpty());
-    // It may be that live data has filled what was to go; less of it, and it goes.
+    // Live data may have filled the memory that was to be given back; after deletes the shrink
+    // completes.
     while (rig.live_bytes() * 11 / 10 + 5 * kSegment > rig.sizes().target && !model.empty()) {
       ASSERT_EQ(rig.remove(model.begin()->first), StatusCode::kOk) << rig.describe();
       model.erase(model.begin());

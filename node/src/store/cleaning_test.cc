@@ -1,6 +1,6 @@
-// Cleaning, combined and compaction, under random writes, overwrites, deletes and dropped tablets, with
-// crashes: what the replicas hold is replayed in random order, and compared with the acknowledged
-// writes.
+// Cleaning, combined and compaction, under random writes, overwrites, deletes and dropped tablets,
+// with crashes: the replicas' entries are replayed in random order, and the result is compared with
+// the acknowledged writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::string value_of(uint64_t seed, uint32_t length) {
   return value;
 }
 
-/// What an operation has left of a key; version 0: nothing.
+/// The state of a key after an operation; version 0: no object.
 struct Outcome {
   uint64_t version = 0;
   uint64_t seed = 0;
@@ -161,7 +161,7 @@ class Round {
     forget_old(outcomes);
     if (random_.chance(0.3)) expect_read(any_key());
   }
-  /// Only the last one that is on devices, and those after it, may be what a power cut leaves.
+  /// After a power cut the key may have only the last synced state, or a later one.
   void forget_old(std::vector<Outcome>& outcomes) const {
     outcomes.erase(outcomes.begin(), last_until(outcomes, parts_.log.synced()));
   }
@@ -225,7 +225,7 @@ class Round {
     }
     pass.reset();
   }
-  /// Of those that win most, or of any; so much that survivors find memory, most of the time.
+  /// Chooses victims that free most, or any; few enough that survivors usually find memory.
   void begin_pass() {
     std::vector<log::Segment*> victims;
     for (log::Segment* segment : parts_.log.segments()) {
@@ -325,7 +325,7 @@ class Round {
     }
     return images;
   }
-  /// A replica of a segment that was compacted has what it had, or was made since.
+  /// A replica of a compacted segment has the original bytes, or was made from the compacted ones.
   std::string whole_image(const log::FakeReplicator::Replica& replica) {
     const log::Segment& segment = *replica.segment;
     const bool may_be_compacted = parts_.log.synced() >= segment.judged();
@@ -417,7 +417,7 @@ class Round {
       }
     });
   }
-  /// Of each key the last outcome until this position, or a later one.
+  /// Each key must have its last state up to this position, or a later one.
   void expect_all_until(ObjectStore& store, LogPosition position) {
     uint64_t present = 0;
     for (auto& [key, outcomes] : outcomes_) {

@@ -30,7 +30,7 @@ constexpr wire::RejectRules kNoRules{};
 constexpr uint32_t kSegments = 12;
 constexpr uint64_t kTable = 1;
 constexpr uint64_t kKeys = 2'400;  // of each writer
-constexpr uint64_t kStable = 300;  // that nobody changes
+constexpr uint64_t kStable = 300;  // that no thread changes
 constexpr uint64_t kWriters = 2;
 
 std::string key_of(uint64_t owner, uint64_t i) {
@@ -220,7 +220,7 @@ class Storm {
       participant.pass();
     }
   }
-  /// They wait for heads, which nobody else opens any more.
+  /// Passes wait for heads, which no other thread opens any more.
   void finish_passes() {
     while (worker_.passes() > 0) {
       if (!worker_.step() && log_.ready()) (void)log_.roll_head();

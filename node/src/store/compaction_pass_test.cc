@@ -94,7 +94,7 @@ TEST_F(Compaction, TheSegmentKeepsItsIdAndTakesLessMemory) {
   expect_invariants();
 }
 
-/// Whoever replicates hears of it, and no segment has left or entered.
+/// The replicator is notified, and no segment has left or entered.
 TEST_F(Compaction, ItNeedsNoHeadAndNoReplica) {
   const uint64_t id = fill_one();
   for (int i = 0; i < 100; i += 2) remove(key(i));
@@ -194,7 +194,7 @@ TEST_F(Compaction, AgainAndAgainUntilNothingIsLeft) {
     expect_invariants();
   }
   EXPECT_EQ(memory, log::kSegletBytes);
-  // It is no head that was closed empty: combined cleaning makes it leave.
+  // It does not count as a head that was closed empty: only combined cleaning removes it.
   CleaningPass pass(store, {parts.log.find_segment(id)});
   pass.commit_now();
   ASSERT_EQ(run(pass), Progress::kDone);
@@ -281,7 +281,7 @@ TEST_F(Compaction, AReplayTakesReplicasOfBothKinds) {
       const uint64_t segment = replica.segment->id();
       if (segment != id || (kinds & 1) != 0) add(segment, log::image_of(*replica.segment));
       if (segment != id) continue;
-      // What is cut off says that more was durable than the compacted one has.
+      // A durable-up-to mark of the cut-off replica is above the compacted one's length.
       const size_t length = replica.original.size();
       add(segment, replica.original.substr(0, (kinds & 2) != 0 ? length : length - 100'000));
     }

@@ -1,4 +1,4 @@
-// Enumeration beside changes of what holds the tablet: another server, another hash table, a split.
+// Enumeration while the tablet changes: another server, another hash table, a split.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST(Enumeration, ACursorHoldsOnEveryServer) {
   }
 }
 
-/// What a client does with what it is told: docs/design/wire.md, "Scans".
+/// A scan as clients do it: docs/design/wire.md, "Scans".
 TEST(Enumeration, ASplitTabletIsGivenOnce) {
   Random random(11);
   for (int round = 0; round < 20; ++round) {

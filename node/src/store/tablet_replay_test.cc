@@ -1,4 +1,4 @@
-// Entries of a dead master's log, in whatever order, against a model of what it had.
+// Entries of a dead master's log, in random order, against a model of its objects.
 #include "store/tablet_replay.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ struct Rig {
     }
     return found;
   }
-  /// What a recovery of this master would find in its own log.
+  /// The objects that a recovery of this master would find in its own log.
   Model rebuilt() {
     log::Replay replay(log::kTestCluster, log::kTestMaster);
     std::vector<std::string> images;

@@ -47,7 +47,7 @@ class LobbyTest : public ::testing::Test {
   static void say(const UniqueFd& fd, ByteView bytes) {
     ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// Waits for its end; false if something was said instead.
+  /// Waits until it is closed; false if it received bytes instead.
   static bool is_closed(const UniqueFd& fd) {
     const timeval limit{20, 0};
     setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -1,4 +1,4 @@
-// What strangers may take of a server: connections, time, memory.
+// Limits for unknown peers: connections, time, memory.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-/// Charges so much for each request, and keeps it; what it has no room for it answers at once.
+/// Charges this many bytes for each request, and keeps them; a request without room is answered at
+/// once.
 struct Charging : RequestHandler {
   Charging(Transport& t, int64_t b) : transport(t), bytes(b) {}
   void on_request(const ReplyHandle& handle, const wire::MessageHeader&, ByteView) override {
@@ -197,7 +198,7 @@ TEST_F(TcpReplyMemoryTest, ATurnHandlesAFewRequestsAndHooksComeInBetween) {
     ++turns;
   }
   EXPECT_EQ(server->requests, 2001);
-  // Both phases of a turn: what epoll tells of, and the backlog.
+  // Both phases of a turn: epoll's events, and the backlog.
   EXPECT_LE(most, (TurnBudget::kEvents + TurnBudget::kPosted) / TurnBudget::kRequest + 2);
   EXPECT_GT(turns, 10);
 }
