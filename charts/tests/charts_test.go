@@ -1,4 +1,4 @@
-// Package tests tries the charts with Helm 4 beside Helm 3, and their alert rules and dashboards with
+// Package tests checks the charts with Helm 4 beside Helm 3, and their alert rules and dashboards with
 // Prometheus' own parser and engine. It is a module of its own, so that the operator does not depend on them.
 package tests
 
@@ -51,7 +51,7 @@ func render4(t *testing.T, path string, v values) (map[string]string, error) {
 	return engine4.Render(chart, all)
 }
 
-// TestHelm3AndHelm4Agree: both make the same of the charts, and refuse the same.
+// TestHelm3AndHelm4Agree: both render the same objects, and refuse the same values.
 func TestHelm3AndHelm4Agree(t *testing.T) {
 	everything := values{
 		"replicas": 1, "namespaced": true, "imagePullSecrets": []any{values{"name": "s"}}, "priorityClassName": "p",

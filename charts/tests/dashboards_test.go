@@ -35,7 +35,7 @@ func TestDashboards(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := questions(string(page))
-	// What Grafana fills in before it asks.
+	// Variables that Grafana replaces before it queries.
 	filled := strings.NewReplacer("$__rate_interval", "1m", "$namespace", "n", "$cluster", "c")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -83,7 +83,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// questions are those that the page lists: by dashboard, and by panel. A dashboard's table stands below its title.
+// questions returns the questions that the page lists, by dashboard and panel. A dashboard's table stands
+// below its title.
 func questions(page string) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	title := ""

@@ -33,7 +33,7 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 	return out
 }
 
-// asked is when the rules are asked.
+// asked is the time at which the rules are evaluated.
 var asked = time.Unix(1_700_000_000, 0)
 
 // data are series by their text: constant, or with "rising " before it, rising by the number each minute.
@@ -61,7 +61,7 @@ func (d data) series(t *testing.T) (all seriesStore) {
 	return all
 }
 
-// fires gives the labels of what the rule's expression finds.
+// fires returns the labels of the series that the rule's expression finds.
 func fires(t *testing.T, rule rulefmt.Rule, d data) []string {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
@@ -149,7 +149,7 @@ func TestAlerts(t *testing.T) {
 		{"RAMCloudNoLeader", data{`ramcloud_coordinator_leading{namespace="n",cluster="a",pod="1"}`: 0, `ramcloud_coordinator_leading{namespace="n",cluster="a",pod="2"}`: 1,
 			`ramcloud_coordinator_leading{namespace="n",cluster="b",pod="1"}`:                                          0,
 			`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Ready",reason="ServersNotUp"}`:            0,
-			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="Ready",reason="CoordinatorNotAnswering"}`: 0}, "n/b n/c"}, // of c nothing is scraped
+			`ramcloud_cluster_condition{namespace="n",cluster="c",condition="Ready",reason="CoordinatorNotAnswering"}`: 0}, "n/b n/c"}, // no series of c is scraped
 		{"RAMCloudVolumeTerminating", data{`ramcloud_cluster_volumes_terminating{namespace="n",cluster="a"}`: 0, `ramcloud_cluster_volumes_terminating{namespace="n",cluster="b"}`: 1}, "n/b"},
 		{"RAMCloudVolumeCannotGrow", data{ // others of the cluster may be growing meanwhile
 			`ramcloud_cluster_condition{namespace="n",cluster="a",condition="Resizing",reason="VolumesGrowing"}`:   1,

@@ -21,7 +21,7 @@ type timeSeries struct {
 // add appends a number at a time in milliseconds.
 func (s *timeSeries) add(ms int64, number float64) { s.samples = append(s.samples, sample{ms, number}) }
 
-// seriesStore is what Prometheus' engine asks.
+// seriesStore is the storage of Prometheus' engine.
 type seriesStore []*timeSeries
 
 // Querier implements storage.Queryable.

@@ -459,7 +459,7 @@ func TestGoesOnWithAKnownMapWhileTheCoordinatorIsAway(t *testing.T) {
 	}
 }
 
-// TestATableThatIsGoneIsForgotten: what the coordinator says counts more than what is known.
+// TestATableThatIsGoneIsForgotten: the coordinator's answer counts more than the cached map.
 func TestATableThatIsGoneIsForgotten(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	f.mutex.Lock()
@@ -474,7 +474,8 @@ func TestATableThatIsGoneIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAnotherClusterIsNotTouched: it was re-created at the same addresses, and has a table of the same id.
+// TestAnotherClusterIsNotTouched: the other cluster was created at the same addresses, and has a table with
+// the same id.
 func TestAnotherClusterIsNotTouched(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	_, err := c.Write(ctx, table, []byte("k"), []byte("v"))
@@ -562,7 +563,8 @@ func TestAScanGoesOnWithTheServerThatHasTheTablet(t *testing.T) {
 	}
 }
 
-// TestAScanStaysWithTheServerOfItsCursor: one of a former server, that moves between two pages, is to be started again.
+// TestAScanStaysWithTheServerOfItsCursor: if the cursor is from a server of an earlier version and the tablet
+// moves between two pages, the scan must be started again.
 func TestAScanStaysWithTheServerOfItsCursor(t *testing.T) {
 	f, c, table, ctx := setUp(t, 2, 1)
 	for i := range 5 {

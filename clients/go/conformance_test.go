@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// conformanceFile is what all clients must do; its README says what the fields mean.
+// conformanceFile has the cases for all clients; its README explains the fields.
 const conformanceFile = "../conformance/operations.json"
 
 type conformanceCase struct {

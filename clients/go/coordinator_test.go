@@ -54,7 +54,7 @@ func TestACreateWhoseReplyNeverComesIsIndeterminate(t *testing.T) {
 	f.set(silent)
 	_, err := c.CreateTable(soon(t), "u", 1)
 	want(t, err, Indeterminate)
-	// A refusal after it does not say that the first try was in vain.
+	// A later refusal does not prove that the first try was not executed.
 	var tries atomic.Int32
 	f.set(func(server int, h wire.Header, body []byte, conn *fakeConn) bool {
 		if h.Opcode != wire.OpCreateTable {
@@ -79,7 +79,7 @@ func TestACreateWhoseReplyNeverComesIsIndeterminate(t *testing.T) {
 	want(t, err, Unavailable)
 }
 
-// TestFollowsTheLeaderThatTheDetailsName, and not what looks like one in the sentence.
+// TestFollowsTheLeaderThatTheDetailsName, and not an address in the error's text.
 func TestFollowsTheLeaderThatTheDetailsName(t *testing.T) {
 	leader, standby := startFake(t, 1), startFake(t, 1)
 	address := leader.coordinator.Addr().(*net.TCPAddr)

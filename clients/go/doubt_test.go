@@ -11,15 +11,15 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// suspended is a store of two servers whose first one, which has all of the table, is silent once something was
-// written to it; its connections stand.
+// suspended is a store of two servers whose first one, which has all of the table, is silent after its first
+// write; its connections stay open.
 type suspended struct {
 	*fakeStore
 	t         *testing.T
 	c         *Client
 	table     uint64
-	ctx       context.Context // no test comes near its deadline
-	atOwner   atomic.Int32    // requests that came to it since
+	ctx       context.Context // its deadline is longer than any test
+	atOwner   atomic.Int32    // requests to it since then
 	questions atomic.Int32
 	mutex     sync.Mutex
 	withheld  []func()
@@ -54,7 +54,7 @@ func suspend(t *testing.T, span uint32) *suspended {
 	return s
 }
 
-// resume answers what was asked meanwhile.
+// resume answers the requests that came meanwhile.
 func (s *suspended) resume() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -118,7 +118,8 @@ func TestAnEnumerationGoesOnAtTheNewOwner(t *testing.T) {
 	}
 }
 
-// TestAReadThatWaitedInVainOnceIsNotSentThereAgain: an attempt that ends by its own patience is a doubt, too.
+// TestAReadThatWaitedInVainOnceIsNotSentThereAgain: an attempt that ends by its own timeout also makes the
+// client ask for the owner.
 func TestAReadThatWaitedInVainOnceIsNotSentThereAgain(t *testing.T) {
 	s := suspend(t, 1)
 	s.c.doubtAfter = time.Hour

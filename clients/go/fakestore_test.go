@@ -32,14 +32,14 @@ type fakeStore struct {
 	loading  bool // the cluster is not known yet
 	// Its cursors mean the same on every server, as those of former servers do not.
 	cursorIsPlace bool
-	believing     bool     // accepts hellos that are for others
+	believing     bool     // accepts hellos for other servers
 	nonsense      [][]byte // so many first hellos are answered with these
 	speaks        uint16   // the highest version of the protocol
 	version       uint64
 	tables        []wire.Table
 	objects       map[string]wire.ReadReply // by table id and key
 	requests      map[wire.Opcode]int
-	intercept     func(server int, h wire.Header, body []byte, c *fakeConn) bool // true: taken care of
+	intercept     func(server int, h wire.Header, body []byte, c *fakeConn) bool // true: it was handled
 }
 
 type fakeConn struct {
@@ -109,7 +109,7 @@ func (f *fakeStore) accept(l net.Listener, index int) {
 		if err != nil {
 			return
 		}
-		_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10) // a sender whose requests are not read soon notices
+		_ = conn.(*net.TCPConn).SetReadBuffer(64 << 10) // so that a sender blocks soon if its requests are not read
 		f.mutex.Lock()
 		f.accepted++
 		f.conns[conn] = true
@@ -169,7 +169,7 @@ func (f *fakeStore) nextNonsense() []byte {
 	return answer
 }
 
-// hello is what node/src/wire/hello.cc answers.
+// hello answers like node/src/wire/hello.cc.
 func (f *fakeStore) hello(asked *wire.Hello, id uint64) *wire.Hello {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

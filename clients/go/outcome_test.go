@@ -71,7 +71,7 @@ func TestATabletIsAwaited(t *testing.T) {
 	want(t, err, Unavailable)
 }
 
-// TestACoordinatorThatIsNeverReady: nobody led in time, whatever was said.
+// TestACoordinatorThatIsNeverReady: no coordinator led in time, whatever the answers were.
 func TestACoordinatorThatIsNeverReady(t *testing.T) {
 	f, c, _, _ := setUp(t, 1, 1)
 	f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {

@@ -112,7 +112,8 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestServersAtOneAddressDoNotShareAConnection: who still believes in a former server there disturbs nobody.
+// TestServersAtOneAddressDoNotShareAConnection: a client that still expects the former server does not
+// disturb others.
 func TestServersAtOneAddressDoNotShareAConnection(t *testing.T) {
 	f, c, _, ctx := setUp(t, 1, 1)
 	address := f.servers[0].Addr().String()
@@ -221,7 +222,7 @@ func TestARetiredConnectionEndsWithItsLastCall(t *testing.T) {
 	eventually(t, "the end of the connection", s.over)
 }
 
-// sessionsOf are those that stand.
+// sessionsOf returns the open sessions.
 func sessionsOf(c *Client) (sessions []*session) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()

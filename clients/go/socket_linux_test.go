@@ -8,7 +8,8 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// TestAVanishedPeerIsNoticed: what the kernel does then cannot be tried here, only that it was told to.
+// TestAVanishedPeerIsNoticed: only the socket option is checked, because the kernel's reaction cannot be
+// tested here.
 func TestAVanishedPeerIsNoticed(t *testing.T) {
 	f, _, _, ctx := setUp(t, 1, 1)
 	s, err := open(ctx, place{f.servers[0].Addr().String(), 1}, uuid{})

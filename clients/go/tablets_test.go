@@ -11,7 +11,7 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-// TestManyCallsShareOneQuestionForTheMap: the coordinator answers only when all of them want to know.
+// TestManyCallsShareOneQuestionForTheMap: the coordinator answers only when all of them wait.
 func TestManyCallsShareOneQuestionForTheMap(t *testing.T) {
 	f, c, table, ctx := setUp(t, 2, 1)
 	_, err := c.Write(ctx, table, []byte("k"), nil)
@@ -49,7 +49,8 @@ func TestManyCallsShareOneQuestionForTheMap(t *testing.T) {
 	}
 }
 
-// TestWhoHasMoreTimeAsksAgain for what the call that asked first gave up.
+// TestWhoHasMoreTimeAsksAgain: when the call that sent the request times out, a call with more time repeats
+// it.
 func TestWhoHasMoreTimeAsksAgain(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	c.mutex.Lock()
@@ -114,7 +115,7 @@ func TestACallThatIsCancelledLeavesTheQuestionToOthers(t *testing.T) {
 	}
 }
 
-// TestAServerOfAnotherClusterAtTheAddressIsNotTheEnd: the map says soon where ours is now.
+// TestAServerOfAnotherClusterAtTheAddressIsNotTheEnd: the next map has our server's new address.
 func TestAServerOfAnotherClusterAtTheAddressIsNotTheEnd(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	other := startFake(t, 1)

@@ -81,7 +81,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// bad are clusters that are refused. What is said about each is in testdata/refusals.golden, whole.
+// bad are clusters that are refused. The full messages are in testdata/refusals.golden.
 var bad = []struct{ name, object, spec string }{
 	{"fewer servers than replicas need", "x", "servers: {replicas: 2}\nreplicationFactor: 2"},
 	{"a volume that is too small", "x", "servers: {backupStorage: {size: 1023Mi}}"},
@@ -259,7 +259,7 @@ func TestTransitionsThatAreAccepted(t *testing.T) {
 	}
 }
 
-// The members of an etcd come and go; that is no other etcd.
+// The members of an etcd may change; it is still the same etcd.
 func TestEndpointsMayChange(t *testing.T) {
 	c := newClient(t)
 	cluster, err := create(t, c, "endpoints", "metadata: {etcd: {endpoints: ['a:2379', 'b:2379'], prefix: /x}}")
@@ -309,7 +309,7 @@ func TestOldFieldsAreAccepted(t *testing.T) {
 	for name, test := range map[string]struct{ old, now string }{
 		"old-label": {"failureDomain: label\nfailureDomainLabel: topology.kubernetes.io/region", "topologyKey: topology.kubernetes.io/region"},
 		"old-node":  {"failureDomain: node\npause: true", "topologyKey: kubernetes.io/hostname\npaused: true"},
-		// What a former version filled in, and what its user writes now.
+		// Defaults of an earlier version, and the values that its user writes now.
 		"old-default": {"failureDomain: server\ntopologyKey: a/b\ndurability: buffered\nnetwork: {transport: tcp, provider: pod}\nservers: {hugePages: none}",
 			"topologyKey: a/b"},
 		"old-values": {"durability: synced\nmetadata: {etcd: {endpoints: ['a:1'], tlsSecret: s}}",

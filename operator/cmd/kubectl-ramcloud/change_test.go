@@ -274,7 +274,7 @@ func TestRestartIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever asks for another restart meanwhile is said at once.
+// If somebody asks for another restart meanwhile, the command reports it at once.
 func TestRestartOvertaken(t *testing.T) {
 	c := cluster("demo")
 	c.Spec.Update.RestartRequest = "another"
@@ -283,7 +283,8 @@ func TestRestartOvertaken(t *testing.T) {
 	}
 }
 
-// A restart that the operator refuses does not come, however long one waits. What it said of the spec before counts for nothing.
+// A restart that the operator refuses will not come, so the command does not wait. A status of an earlier
+// generation does not count.
 func TestRestartThatIsRefusedByTheOperator(t *testing.T) {
 	c := cluster("demo")
 	c.Generation, c.Spec.Update.RestartRequest = 3, "mine"

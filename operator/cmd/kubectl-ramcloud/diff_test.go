@@ -92,7 +92,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// What a roll does to an etcd without TLS is in no template.
+// The move of an etcd to TLS is in no template.
 func TestDiffTellsOfTLS(t *testing.T) {
 	c, objects := templated(t, map[string]string{"coordinator current": "ramcloud/node:1"})
 	for stage, want := range map[string]bool{"": false, "Off": true, "Offered": false, "Required": false} {
@@ -104,7 +104,7 @@ func TestDiffTellsOfTLS(t *testing.T) {
 	}
 }
 
-// What cannot be found out is no "nothing would change".
+// An error must not be reported as "nothing would change".
 func TestDiffThatFails(t *testing.T) {
 	c, objects := templated(t, map[string]string{"server current": "ramcloud/node:1"})
 	broken := objects[1].DeepCopyObject().(*appsv1.ControllerRevision)

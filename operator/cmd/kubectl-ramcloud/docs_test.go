@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReferenceIsFresh keeps docs/reference/kubectl-ramcloud.md what the program prints with --help.
+// TestReferenceIsFresh compares docs/reference/kubectl-ramcloud.md with the output of --help.
 func TestReferenceIsFresh(t *testing.T) {
 	var b strings.Builder
 	root := newPlugin(io.Discard).command()

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apiServer says which types it has, answers each other request with "forbidden", and notes what it was asked.
+// apiServer lists its types, answers every other request with "forbidden", and records the requests.
 type apiServer struct {
 	*httptest.Server
 	requests []*http.Request
@@ -59,7 +59,7 @@ func kubeconfig(t *testing.T, one, two string) string {
 	return path
 }
 
-// The flags are kubectl's, and do what they do there.
+// The flags are kubectl's, with the same meaning.
 func TestFlagsOfKubectl(t *testing.T) {
 	one, two := newAPIServer(t), newAPIServer(t)
 	config := kubeconfig(t, one.URL, two.URL)

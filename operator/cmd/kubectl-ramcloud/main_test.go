@@ -48,7 +48,7 @@ func cluster(name string) *ramcloudv1.RAMCloudCluster {
 	return c
 }
 
-// page is what a pod's HTTP port gives in tests.
+// page is the answer of a pod's HTTP port in tests.
 type page struct{}
 
 func (page) DoRaw(context.Context) ([]byte, error)         { return []byte("a page\n"), nil }
@@ -219,7 +219,7 @@ func TestCLINeedsAPodThatIsReady(t *testing.T) {
 	}
 }
 
-// TestReport looks into a bundle, which must not have what was planted as secret.
+// TestReport checks a bundle, which must not contain the planted secrets.
 func TestReport(t *testing.T) {
 	objects := shown()["degraded"]
 	pod := objects[1].(*corev1.Pod)
@@ -312,7 +312,7 @@ func TestTop(t *testing.T) {
 	out.Reset()
 	topTable(&out, []*adminpb.Server{{Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Stats: &adminpb.ServerStats{Reads: 30, Writes: 5}}},
 		map[uint64]*adminpb.ServerStats{1: {Reads: 10, Writes: 9}}, 2*time.Second)
-	if !strings.Contains(out.String(), "a\t10\t0\t0\t0\t-\t") { // a server of an earlier version does not tell of live objects
+	if !strings.Contains(out.String(), "a\t10\t0\t0\t0\t-\t") { // a server of an earlier version does not report live objects
 		t.Errorf("%s", out.String())
 	}
 	out.Reset()
@@ -370,7 +370,7 @@ func TestWhichCluster(t *testing.T) {
 	}
 }
 
-// What is printed as R is what the masters replicate with, also where spec leaves it out or says another number.
+// The printed R is the factor that the masters use, also if the spec has none or another one.
 func TestReplicationFactorInForce(t *testing.T) {
 	for _, test := range []struct {
 		spec, inForce int32
@@ -384,7 +384,7 @@ func TestReplicationFactorInForce(t *testing.T) {
 	}
 }
 
-// Whoever looks a reason up in the documentation finds it, as in explain.
+// Every reason can be found in the documentation and in explain.
 func TestTroubleshootingHasEveryReason(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/operating/troubleshooting.md")
 	if err != nil {

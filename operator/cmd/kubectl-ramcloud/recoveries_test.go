@@ -13,7 +13,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// TestRecoveries: the latest first, with what one waits for.
+// TestRecoveries: the latest first, with what each waits for.
 func TestRecoveries(t *testing.T) {
 	record := func(id string, ago time.Duration, status ramcloudv1.RAMCloudRecoveryStatus) client.Object {
 		r := &ramcloudv1.RAMCloudRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-" + id, Labels: specs.Labels("demo", "")}, Status: status}

@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// A host that is a name, or none at all outside of a pod, says nothing.
+// A host name, or no host outside of a pod, does not show the IP family.
 func TestTheAddressFamilyIsThatOfKubernetes(t *testing.T) {
 	for host, want := range map[string]bool{"fd00:10:96::1": true, "10.96.0.1": false, "::ffff:10.96.0.1": false, "": false, "kubernetes.default": false} {
 		o, _, err := parse("test", []string{"--node-image=a:1"}, func(name string) string { return map[string]string{"KUBERNETES_SERVICE_HOST": host}[name] })

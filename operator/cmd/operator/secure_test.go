@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	envtest.Main(m)
 }
 
-// TestMetricsAskWhoComes: nobody without a name gets metrics, nor somebody without the right.
+// TestMetricsAskWhoComes: metrics are given only to authenticated callers with the right.
 func TestMetricsAskWhoComes(t *testing.T) {
 	config := envtest.Need(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A letter is not cut in two.
+// A multi-byte character is not cut.
 func TestClip(t *testing.T) {
 	for text, want := range map[string]string{"": "", "0123456789": "0123456789", "0123456789a": "0123456…", "012345äöü": "012345…", "ääääää": "äää…"} {
 		got := Clip(text, 10)

@@ -37,7 +37,7 @@ func entries(t *testing.T, s *Set) map[string][]byte {
 	return out
 }
 
-// fresh is a set as it is made first, read back from its entries.
+// fresh is a new set, read back from its entries.
 func fresh(t *testing.T) *Set {
 	t.Helper()
 	s := Read("uid", nil)
@@ -73,7 +73,7 @@ func TestRenewedBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// What is missing, spoilt, another's, or for other names is made again, and nothing else.
+// Only certificates that are missing, damaged, of another authority, or for other names are made again.
 func TestWhatIsWrongIsMadeAgain(t *testing.T) {
 	other := Read("uid", nil)
 	renew(t, other, nil, now)
@@ -103,7 +103,7 @@ func TestWhatIsWrongIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A former cluster of the same name has another UID; what it left is not trusted.
+// A deleted cluster of the same name has another UID; its entries are not trusted.
 func TestAFormerClustersAuthorityIsNotOurs(t *testing.T) {
 	left := entries(t, fresh(t))
 	s := Read("another uid", left)
@@ -141,7 +141,7 @@ func TestANewAuthoritySignsOnlyWhenAllTrustIt(t *testing.T) {
 	}
 }
 
-// Pods that nobody restarts are restarted before what they trust ends, and not as soon as there is something newer.
+// Pods are restarted before their trusted authorities expire, and not as soon as there is a newer one.
 func TestOutgrownAuthorities(t *testing.T) {
 	s := fresh(t)
 	old := s.Authorities()
@@ -166,7 +166,8 @@ func TestOutgrownAuthorities(t *testing.T) {
 	}
 }
 
-// Without its key an authority is still trusted, and what it signed is kept, until every pod trusts the next.
+// An authority without its key is still trusted, and its certificates are kept, until every pod trusts the
+// next one.
 func TestALostKeyHurtsNobody(t *testing.T) {
 	have := entries(t, fresh(t))
 	delete(have, AuthorityKey)
@@ -184,7 +185,7 @@ func TestALostKeyHurtsNobody(t *testing.T) {
 	}
 }
 
-// The clock of who made it was ahead, so that nobody else takes it for valid.
+// The maker's clock was ahead, so the certificate is not valid yet for others.
 func TestAnAuthorityFromTheFutureIsReplaced(t *testing.T) {
 	s := fresh(t)
 	old := s.Authorities()

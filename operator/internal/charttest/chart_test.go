@@ -187,7 +187,7 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// roles are those of the release, and to whom they are bound; by name.
+// roles returns the release's roles with their subjects, by name.
 func roles(t *testing.T, values map[string]any) (out []rbacv1.ClusterRole, ours map[string]bool) {
 	t.Helper()
 	ours = map[string]bool{}
@@ -230,7 +230,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A namespaced release has nothing beyond its namespace; who lacks the right to make CRDs lets another make them.
+// A namespaced release has nothing beyond its namespace; a user without the right to create CRDs can have
+// them created by another.
 func TestANamespacedReleaseStaysInItsNamespace(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		values := map[string]any{"namespaced": true, "crds": map[string]any{"enabled": false}, "metrics": map[string]any{"secure": secure}}
@@ -251,7 +252,7 @@ func TestANamespacedReleaseStaysInItsNamespace(t *testing.T) {
 	}
 }
 
-// why says for what the operator needs a right; one without a reason is one too many.
+// why says for what the operator needs a right; a right without a reason fails the test.
 var why = map[string]string{
 	"ramcloud.dev ramcloudclusters":            "what it looks after; it never changes a spec",
 	"ramcloud.dev ramcloudservers":             "the record of each server",
@@ -275,7 +276,7 @@ var why = map[string]string{
 	"authorization.k8s.io subjectaccessreviews": "to ask the API server whether they may",
 }
 
-// rights is the table of what the operator may do, as docs/reference has it.
+// rights is the table of the operator's rights in docs/reference.
 func rights(t *testing.T, values map[string]any) string {
 	t.Helper()
 	var b strings.Builder
@@ -380,7 +381,7 @@ func manifests(t *testing.T, values map[string]any, wanted func(unstructured.Uns
 		}
 		for _, object := range objects(t, files[name]) {
 			if _, hook := object.GetAnnotations()["helm.sh/hook"]; hook || !wanted(object) {
-				continue // what Helm alone knows when to run
+				continue // hooks, which only Helm can run at the right time
 			}
 			labels := object.GetLabels()
 			labels["app.kubernetes.io/managed-by"] = "kustomize"

@@ -13,7 +13,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// told are the events with this reason, by their type.
+// told returns the events with this reason, by type.
 func (w *world) told(reason string) map[string]int {
 	w.t.Helper()
 	var list corev1.EventList
@@ -27,7 +27,8 @@ func (w *world) told(reason string) map[string]int {
 	return out
 }
 
-// TestAShortRecoveryIsNoWarning: of a recovery there is one warning, when it lasts or is blocked, and none otherwise.
+// TestAShortRecoveryIsNoWarning: a recovery causes one Warning when it lasts or is blocked, and none
+// otherwise.
 func TestAShortRecoveryIsNoWarning(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)

@@ -97,7 +97,7 @@ func newWorldOf(t *testing.T, defaults operator.Defaults, version string, spec f
 	return w
 }
 
-// operate starts an operator. One that runs has to be stopped before.
+// operate starts an operator. A running one must be stopped before.
 func (w *world) operate(defaults operator.Defaults, version string) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -165,7 +165,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// until waits until ok says nothing is missing.
+// until waits until ok returns an empty text.
 func (w *world) until(what string, missing func() string) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -381,7 +381,7 @@ func TestScaleOutAndScaleInRefused(t *testing.T) {
 	if c := w.cluster(); *c.Spec.Servers.Replicas != 3 || c.Status.Servers.Replicas != 5 {
 		t.Errorf("spec %d, status %d", *c.Spec.Servers.Replicas, c.Status.Servers.Replicas)
 	}
-	// Everything else goes on: a pod that is lost is made again, even one that is too many.
+	// Everything else goes on: a lost pod is created again, even a surplus one.
 	var pod corev1.Pod
 	w.exists("demo-server-4", &pod)
 	first := pod.UID
@@ -407,7 +407,7 @@ func TestALostServerDegrades(t *testing.T) {
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED, StateReason: "no answer for 2 s"})
 	w.coordinator.SetTable(&adminpb.Table{Id: 1, Name: "books", Tablets: []*adminpb.Tablet{
 		{ServerId: 1, State: adminpb.TabletState_TABLET_NORMAL}, {ServerId: 2, State: adminpb.TabletState_TABLET_UNAVAILABLE}}})
-	w.clockAhead.Store(int64(time.Minute)) // it lasts
+	w.clockAhead.Store(int64(time.Minute)) // as if it lasted
 	w.poke(1)
 	message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonTabletsUnavailable)
 	w.clockAhead.Store(0)

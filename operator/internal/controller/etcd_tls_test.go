@@ -69,8 +69,8 @@ func TestANewEtcdRequiresTLS(t *testing.T) {
 	w.exists(specs.EtcdPolicyName, &policy)
 }
 
-// Two clusters of a namespace share the Secret, and neither takes the other's entries away; what a deleted cluster left
-// is taken out.
+// Two clusters of a namespace share the Secret, and neither removes the other's entries; entries of a deleted
+// cluster are removed.
 func TestClustersShareTheSecret(t *testing.T) {
 	w, _ := startTrio(t)
 	first := w.secret()
@@ -216,8 +216,8 @@ func TestARunningEtcdMovesToTLS(t *testing.T) {
 	}
 }
 
-// Two rights by name are enough to make the Secret and to renew it: applying creates under the name that it asks for. Nothing
-// is to be seen of other Secrets.
+// Two rights by name are enough to make the Secret and to renew it: applying creates under the name that it
+// asks for. Other Secrets cannot be read.
 func TestTheSecretIsMadeWithRightsByName(t *testing.T) {
 	w := newManual(t, nil)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "named-" + w.key.Namespace}, Rules: []rbacv1.PolicyRule{

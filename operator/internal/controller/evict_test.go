@@ -62,7 +62,7 @@ func (w *world) evict(pod string) bool {
 	return err == nil
 }
 
-// wholeServer is server i of a cluster with R = 2, as the coordinator tells of it.
+// wholeServer is server i of a cluster with R = 2, as the coordinator reports it.
 func (w *world) wholeServer(i int, id uint64, lacking uint64) {
 	w.coordinator.SetServer(&adminpb.Server{Id: id, Name: fmt.Sprintf("demo-server-%d", i), State: adminpb.ServerState_SERVER_UP, FailureDomain: fmt.Sprint(i),
 		Stats: &adminpb.ServerStats{ReplicasWanted: 2, Segments: 4, SegmentsFullyReplicated: 4 - lacking, SegmentsUnderReplicated: lacking}})
@@ -72,7 +72,7 @@ func (w *world) wholeServer(i int, id uint64, lacking uint64) {
 func newWhole(t *testing.T) *world {
 	replicas := int32(4)
 	w := newWorld(t, func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Replicas, s.ReplicationFactor = &replicas, 2 })
-	w.clockAhead.Store(int64(time.Minute)) // whatever the servers are, they have been for long enough
+	w.clockAhead.Store(int64(time.Minute)) // the servers' states have lasted long enough
 	w.exists("demo-coordinator-0", &corev1.Pod{})
 	w.ready("demo-coordinator-0")
 	for i := range 4 {
@@ -105,7 +105,7 @@ func TestADrainTakesOneServerAtATime(t *testing.T) {
 		t.Errorf("%d writes while nothing changed", n)
 	}
 
-	// The first goes, and the second does not, although nothing has told the operator yet.
+	// The first is evicted, and the second is not, although the operator has not seen the eviction yet.
 	first := w.ready("demo-server-1")
 	if !w.evict("demo-server-1") {
 		t.Fatal("a server of a whole cluster was not evicted")
@@ -126,7 +126,7 @@ func TestADrainTakesOneServerAtATime(t *testing.T) {
 		t.Fatal("a server was evicted by a budget that is not in force any more")
 	}
 
-	// It is ready, and the recovery of what it had is not done; then replicas lack.
+	// The server is ready, but its recovery is not done; afterwards replicas are missing.
 	w.ready("demo-server-1")
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
 	w.coordinator.SetRecoveries(&adminpb.Recovery{ServerId: 2, Name: "demo-server-1", Phase: "REPLAYING"})

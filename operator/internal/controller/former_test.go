@@ -18,8 +18,8 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// again deletes the cluster and makes another of its name at once. Nothing collects here what the former one had;
-// a test calls collect when it shall go.
+// again deletes the cluster and makes another of its name at once. No garbage collector runs here; a test
+// calls collect to remove the former cluster's objects.
 func (w *world) again(spec func(*ramcloudv1.RAMCloudClusterSpec)) (former types.UID) {
 	w.t.Helper()
 	cluster := w.cluster()
@@ -58,7 +58,7 @@ func everythingElse() []client.ObjectList {
 	return []client.ObjectList{&corev1.ServiceList{}, &corev1.ConfigMapList{}, &policyv1.PodDisruptionBudgetList{}, &appsv1.ControllerRevisionList{}, &ramcloudv1.RAMCloudServerList{}}
 }
 
-// controllerOf is who controls the object; empty: nobody.
+// controllerOf returns the object's controller; empty: none.
 func controllerOf(object client.Object) types.UID {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		return owner.UID
@@ -143,7 +143,7 @@ func TestAFormerClusterIsNotTakenOver(t *testing.T) {
 	w.absent("demo-server-3")
 }
 
-// That a former etcd was complete, and that its volumes are lost, says nothing about the new one.
+// The former etcd's state (it was complete, its volumes are lost) does not apply to the new one.
 func TestAFormerEtcdIsNotTakenOver(t *testing.T) {
 	w, _ := startTrio(t)
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.PVCRetention = ramcloudv1.RetentionDelete })
@@ -200,7 +200,7 @@ func TestKeptVolumesAreFoundAgain(t *testing.T) {
 			t.Errorf("%s is another volume, or owned: %v", name, claim.OwnerReferences)
 		}
 	}
-	// It may still be said that they shall go.
+	// pvcRetention may still be changed to Delete.
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.PVCRetention = ramcloudv1.RetentionDelete })
 	for _, name := range names {
 		w.owned(name, &corev1.PersistentVolumeClaim{})

@@ -26,7 +26,7 @@ import (
 	"ramcloud.dev/operator/internal/fakeadmin"
 )
 
-// cpu is what this process has used: the operator, and the tests around it.
+// cpu is the CPU time of this process: the operator, and the tests around it.
 func cpu(t *testing.T) time.Duration {
 	var usage syscall.Rusage
 	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))

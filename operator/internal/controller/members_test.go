@@ -147,7 +147,7 @@ func TestPodsWaitForTheirLoadBalancers(t *testing.T) {
 	})
 }
 
-// A member that ends is still Ready for Kubernetes; who waits for all of them must not take it for one.
+// A terminating member is still Ready for Kubernetes, but must not count when all members must be ready.
 func TestAMemberThatEndsIsNotCounted(t *testing.T) {
 	w, _ := startTrio(t)
 	var pod corev1.Pod
@@ -197,7 +197,7 @@ func TestARestartIsRolledOneAtATime(t *testing.T) {
 		}
 		w.ready(name)
 	}
-	// Servers come last, and none before it has said that others have replicas of its log.
+	// Servers come last, and each only after others have replicas of its log.
 	w.poke(3)
 	w.condition("Progressing", metav1.ConditionTrue, ramcloudv1.ReasonRollingRestart)
 	var same corev1.Pod
@@ -273,7 +273,8 @@ func TestALostVolumeIsReplacedOnTheCoordinatorsWord(t *testing.T) {
 	})
 }
 
-// A member of etcd that lost its volume is put out and in again, once, and comes back without data to join the others.
+// An etcd member that lost its volume is removed and added again, once, and comes back without data to join
+// the others.
 func TestALostEtcdMemberIsReplaced(t *testing.T) {
 	w, pods := startTrio(t)
 	w.until("the etcd to be whole", func() string {

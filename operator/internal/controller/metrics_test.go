@@ -22,7 +22,7 @@ import (
 	"ramcloud.dev/operator/internal/coordinator"
 )
 
-// Errors are counted by cluster, and a cluster that no longer exists is no series any more.
+// Errors are counted by cluster, and a deleted cluster has no series any more.
 func TestReconcileErrorsAreCountedByCluster(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), ramcloudv1.AddToScheme(scheme)); err != nil {

@@ -97,7 +97,7 @@ func TestRecoveriesAreRecorded(t *testing.T) {
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.RecoveryHistoryLimit = &limit })
 	w.untilRecorded()
 
-	// One that ended while nobody looked: as it is after the operator was away.
+	// A recovery that ended while the operator was away.
 	verdict, served, kept := uint64(180), uint64(990), int32(1)
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.RecoveryHistoryLimit = &kept })
 	w.coordinator.SetRecoveries(&adminpb.Recovery{ServerId: 16, Name: "demo-server-2", State: "DONE", Outcome: "COMPLETE", CrashedAtMs: 1_800_000_000_000,
@@ -113,7 +113,7 @@ func TestRecoveriesAreRecorded(t *testing.T) {
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.RecoveryHistoryLimit = &kept })
 	w.untilRecorded()
 
-	// A coordinator that does not answer takes nothing back.
+	// When the coordinator does not answer, records stay as they are.
 	w.coordinator.SetRecoveries(&adminpb.Recovery{ServerId: 15, Name: "demo-server-1", Phase: "BLOCKED"})
 	w.untilRecorded("demo-15 BLOCKED")
 	w.coordinator.Stop()

@@ -22,7 +22,7 @@ func (w *world) storageClass(name string, expands bool) {
 	check(w.t, w.client.Create(w.ctx, class))
 }
 
-// grown says of a claim what a storage driver would: that it is bound and has this size.
+// grown sets a claim's status as a storage driver would: bound, with this size.
 func (w *world) grown(name, size string) {
 	w.t.Helper()
 	var claim corev1.PersistentVolumeClaim
@@ -84,7 +84,8 @@ func TestVolumesGrow(t *testing.T) {
 	w.quiet()
 }
 
-// What the API server does not let grow is said, in its words, and not asked for with every reconcile.
+// If the API server refuses the growth, the condition has its message, and the operator does not ask with
+// every reconcile.
 func TestVolumesThatCannotGrow(t *testing.T) {
 	w := newWorld(t, backupStorage("test-stays", "2Gi"))
 	w.storageClass("test-stays", false)
@@ -100,7 +101,7 @@ func TestVolumesThatCannotGrow(t *testing.T) {
 	}
 	w.quiet() // counts refused writes, too
 
-	// Whoever asked for it may take it back, and a volume still cannot shrink.
+	// The user may take the size back, and a volume still cannot shrink.
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { backupStorage("test-stays", "2Gi")(&c.Spec) })
 	w.condition("Resizing", metav1.ConditionFalse, ramcloudv1.ReasonVolumesAsWanted)
 	before := w.cluster()

@@ -16,7 +16,7 @@ import (
 	"ramcloud.dev/operator/internal/specs"
 )
 
-// upgrade puts a later operator in the place of the one that works.
+// upgrade replaces the running operator by a later one.
 func (w *world) upgrade(tag, version string) {
 	w.t.Helper()
 	w.stop()
@@ -35,7 +35,7 @@ func (w *world) image(pod string) string {
 	return p.Spec.Containers[0].Image
 }
 
-// revisions are those of a component, by state.
+// revisions returns a component's revisions, by state.
 func (w *world) revisions(component string) map[string][]appsv1.ControllerRevision {
 	w.t.Helper()
 	var list appsv1.ControllerRevisionList
@@ -181,7 +181,7 @@ func TestAChangedSpecKeepsTheVersion(t *testing.T) {
 	}
 }
 
-// What an operator made that kept no revisions is adopted as it runs, to the byte, and nothing rolls.
+// Pods of an operator without revisions are adopted as they are, to the byte, and nothing rolls.
 func TestMembersOfAnOperatorWithoutRevisionsAreAdopted(t *testing.T) {
 	w, before := startTrio(t)
 	w.kept("etcd", 1, 0, 0)

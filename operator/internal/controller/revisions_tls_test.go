@@ -65,7 +65,7 @@ func (m *manual) lose(r *operator.ClusterReconciler, name, tag, stage string) {
 	m.kubelet()
 }
 
-// unchanged has the operator work, and sees that it restarts nothing and leaves the stage as it is.
+// unchanged runs the operator, and checks that it restarts nothing and does not change the stage.
 func (m *manual) unchanged(r *operator.ClusterReconciler, stage string) {
 	m.t.Helper()
 	before := m.made()
@@ -138,7 +138,7 @@ func TestAMoveToTLSAcrossUpgrades(t *testing.T) {
 	}
 }
 
-// moved has the operator work until something is so.
+// moved runs the operator until a condition holds.
 func (m *manual) moved(r *operator.ClusterReconciler, done func(plan.TLSStage, map[string]corev1.Pod) bool) {
 	m.t.Helper()
 	m.until("the move to TLS", func() string {
@@ -190,7 +190,7 @@ func TestNoMemberIsReachedByTLSBeforeItsTemplateIsKept(t *testing.T) {
 	check(t, m.client.DeleteAllOf(m.ctx, &appsv1.ControllerRevision{}, client.InNamespace(m.key.Namespace),
 		client.MatchingLabels{specs.LabelComponent: specs.ComponentEtcd}))
 	for left := 5; left > 0; {
-		_, _ = r.Reconcile(m.ctx, ctrl.Request{NamespacedName: m.key}) // which tells that it cannot record
+		_, _ = r.Reconcile(m.ctx, ctrl.Request{NamespacedName: m.key}) // the error says that it cannot record
 		m.kubelet()
 		if specs.TLSStage(m.cluster()) == plan.TLSRequired {
 			left--

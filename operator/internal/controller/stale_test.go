@@ -30,17 +30,18 @@ import (
 	"ramcloud.dev/operator/internal/status"
 )
 
-// manual is a world whose operators reconcile when they are told to, and read from a cache that can be held back.
+// manual is a world whose operators reconcile only when the test calls them, and read from a cache that can
+// be delayed.
 type manual struct {
 	noRevisions bool // refuses to create ControllerRevisions
 	*world
 	cache client.Client
 	ahead time.Duration
-	// What the cache has, where it is held back.
+	// The contents of the cache while it is delayed.
 	oldCluster *ramcloudv1.RAMCloudCluster
 	oldRecords *ramcloudv1.RAMCloudServerList
 	oldPods    *corev1.PodList
-	// created are the pods that operators asked for, and events what they told.
+	// created are the pods that operators asked for, and events the events that they wrote.
 	created []string
 	events  []string
 	refusal string // with which no pod can be created
@@ -122,8 +123,8 @@ func (m *manual) reconcile(r *operator.ClusterReconciler) ctrl.Result {
 	return result
 }
 
-// TestAnOldReadTakesNothingBack: a cache may be behind what the operator before this one wrote. Here every reconcile is
-// called for, and what it reads of the cluster and its records can be held at what they were.
+// TestAnOldReadTakesNothingBack: a cache may lag behind the previous operator's writes. Here the test calls
+// every reconcile, and can delay the cluster and its records in the cache.
 func TestAnOldReadTakesNothingBack(t *testing.T) {
 	w := newManual(t, withEtcd)
 	ctx, direct := w.ctx, w.client
@@ -137,7 +138,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 		check(t, direct.List(ctx, &list, client.InNamespace(w.key.Namespace)))
 		return &list
 	}
-	// kept says what of the facts that are noted once is missing.
+	// kept returns which of the facts that are recorded once is missing.
 	kept := func() string {
 		s := w.cluster().Status
 		if s.Coordinator.ClusterUUID == "" || !s.Etcd.Formed || len(s.Coordinator.LastFailures) != 1 {
@@ -171,7 +172,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	w.ahead = time.Hour
 	w.until("the facts", func() string { reconcile(); return kept() })
 
-	// From here on nothing but what was noted tells of them.
+	// From here on only the recorded facts show them.
 	var member corev1.Pod
 	w.exists("demo-etcd-1", &member)
 	member.Status.Conditions[0].Status = corev1.ConditionFalse
@@ -190,7 +191,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 		cluster *ramcloudv1.RAMCloudCluster
 		records *ramcloudv1.RAMCloudServerList
 	}{{"the cluster", old, nil}, {"the records", nil, oldList}, {"both", old, oldList}} {
-		next := w.operator(w.coordinator.Address()) // it expects nothing to be in the cache
+		next := w.operator(w.coordinator.Address()) // it does not expect any write of its own in the cache
 		w.oldCluster, w.oldRecords = behind.cluster, behind.records
 		result := w.reconcile(next)
 		w.oldCluster, w.oldRecords = nil, nil
@@ -207,7 +208,7 @@ func TestAnOldReadTakesNothingBack(t *testing.T) {
 	}
 }
 
-// The own-writes rule: nothing is decided from a cache that does not show yet what the operator did.
+// The own-writes rule: no decision is taken from a cache that does not show the operator's own writes yet.
 func TestOwnWritesAreSeenBeforeTheNextDecision(t *testing.T) {
 	w := newManual(t, nil)
 	r := w.operator(w.coordinator.Address())
@@ -224,7 +225,7 @@ func TestOwnWritesAreSeenBeforeTheNextDecision(t *testing.T) {
 	if len(w.created) != 4 {
 		t.Errorf("created again, from an old cache: %v", w.created[4:])
 	}
-	// What was written and deleted again will never be shown.
+	// An object that was created and deleted again will never appear in the cache.
 	check(t, w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "demo-server-1"}}, client.GracePeriodSeconds(0)))
 	w.oldPods = nil
 	w.reconcile(r)
@@ -274,7 +275,8 @@ func TestARestartIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-// The silence rule: an operator that replaces another one knows nothing at first, and says nothing.
+// The silence rule: an operator that replaces another one has no information at first, and changes no
+// condition.
 func TestAFreshOperatorTakesNothingBack(t *testing.T) {
 	w := newManual(t, nil)
 	first := w.operator(w.coordinator.Address())
@@ -292,7 +294,7 @@ func TestAFreshOperatorTakesNothingBack(t *testing.T) {
 	})
 	w.reconcile(first)
 	before, told := w.cluster(), len(w.events)
-	next := w.operator("127.0.0.1:1") // nobody listens there
+	next := w.operator("127.0.0.1:1") // nothing listens there
 	for range 3 {
 		if result := w.reconcile(next); result.RequeueAfter <= 0 || result.RequeueAfter > status.SilenceGrace {
 			t.Errorf("it looks again in %s", result.RequeueAfter)
@@ -311,7 +313,7 @@ func TestAFreshOperatorTakesNothingBack(t *testing.T) {
 	}
 }
 
-// The owner rule: what nothing controls is adopted only by a cluster that is still there.
+// The owner rule: an object without a controller is adopted only by a cluster that still exists.
 func TestADeletedClusterAdoptsNothing(t *testing.T) {
 	w := newManual(t, nil)
 	w.reconcile(w.operator(w.coordinator.Address()))
@@ -354,7 +356,7 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
-// Of two operators one looks after the clusters of a namespace: the one that holds the lease there.
+// Of two operators, only the one with the namespace's lease acts on its clusters.
 func TestAnotherOperatorsNamespaceIsLeftAlone(t *testing.T) {
 	w := newManual(t, nil)
 	leases, err := coordinationv1.NewForConfig(envtest.Need(t))

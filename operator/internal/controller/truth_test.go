@@ -28,7 +28,7 @@ func (w *world) unready(name string) {
 func TestMembersThatAreDownAreTold(t *testing.T) {
 	w, _ := startTrio(t)
 	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)
-	w.clockAhead.Store(int64(2 * patience)) // none of them is young any more
+	w.clockAhead.Store(int64(2 * patience)) // none of them counts as just created
 	for name, reason := range map[string]string{"demo-etcd-1": ramcloudv1.ReasonEtcdMembersDown, "demo-coordinator-2": ramcloudv1.ReasonCoordinatorsDown} {
 		w.unready(name)
 		for kind, status := range map[string]metav1.ConditionStatus{"Ready": metav1.ConditionFalse, "Degraded": metav1.ConditionTrue} {
@@ -76,7 +76,7 @@ func TestAFailedStepIsTold(t *testing.T) {
 	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)
 }
 
-// Whoever applied the status: the operator takes its fields back, and goes on.
+// If somebody else applied the status, the operator takes its fields back, and goes on.
 func TestTheStatusIsTakenBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)
@@ -131,7 +131,7 @@ func TestTwoHundredUnschedulableServers(t *testing.T) {
 	})
 }
 
-// The pinned-identity rule: another store stops everything, and is not taken for this cluster's.
+// The pinned-identity rule: with another store the operator changes nothing, and does not use its data.
 func TestAnotherStoreStopsEverything(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)
@@ -160,7 +160,7 @@ func TestAnotherStoreStopsEverything(t *testing.T) {
 	w.condition("Ready", metav1.ConditionTrue, ramcloudv1.ReasonAllServersUp)
 }
 
-// The owner rule: what an orphaning delete left is adopted, as it is.
+// The owner rule: objects that an orphaning delete left are adopted as they are.
 func TestOrphansAreAdopted(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)
@@ -178,7 +178,7 @@ func TestOrphansAreAdopted(t *testing.T) {
 	}
 }
 
-// The owner rule: what something else controls is not touched, and named.
+// The owner rule: objects of another controller are not touched, and the message names them.
 func TestAnothersPodIsNotTouched(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)

@@ -55,7 +55,7 @@ func TestAVolumeIsKeptUntilItIsReleased(t *testing.T) {
 	server := pod.UID
 	check(t, w.client.Delete(w.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: claim}}))
 
-	// Under a server that runs nothing is even asked for.
+	// While the server runs, the operator does not even ask for a release.
 	if message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeTerminating); !strings.Contains(message, "server 1 was deleted; it is kept while the server runs") {
 		t.Errorf("message: %s", message)
 	}
@@ -93,7 +93,7 @@ func TestAVolumeIsKeptUntilItIsReleased(t *testing.T) {
 		t.Errorf("pod %+v", pod.ObjectMeta)
 	}
 
-	// Once it is released, the pod that has it is of no use any more: the server goes on with another claim.
+	// Once the claim is released, its pod is deleted: the server continues with another claim.
 	w.released.Store("2")
 	w.askAgain()
 	w.recreated("demo-server-1", server)
@@ -107,7 +107,7 @@ func TestAVolumeIsKeptUntilItIsReleased(t *testing.T) {
 	}
 }
 
-// has is the UID of the claim that the pod has, by its name.
+// has returns the UID of the pod's claim, by name.
 func (w *world) has(pod, claim string) types.UID {
 	w.t.Helper()
 	var p corev1.Pod
@@ -177,7 +177,8 @@ func TestALostClaimIsReplacedAndKept(t *testing.T) {
 	w.quiet()
 	w.lose(first)
 
-	// The pod still has it mounted, and may come back: nothing is done, whatever the coordinator says of the server.
+	// The pod still has it mounted, and may come back: nothing is done, whatever the server's state at the
+	// coordinator.
 	w.unready("demo-server-1")
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
 	if message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost); !strings.Contains(message, "its pod has it and may come back with it") {
@@ -217,14 +218,14 @@ func TestALostClaimIsReplacedAndKept(t *testing.T) {
 	w.has("demo-server-1", second)
 	w.condition("Degraded", metav1.ConditionFalse, ramcloudv1.ReasonAsExpected)
 
-	// What the pod has is as its template says: no restart is pending.
+	// The pod matches its template: no restart is pending.
 	w.quiet()
 	if pending := w.cluster().Status.PendingRestart; len(pending) > 0 {
 		t.Errorf("pending: %+v", pending)
 	}
 }
 
-// A pod that waits for a volume that is lost is in the way.
+// A pod that waits for a lost volume is replaced once its server was condemned.
 func TestAPodThatWaitsForALostVolumeIsReplaced(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)
@@ -244,7 +245,7 @@ func TestAPodThatWaitsForALostVolumeIsReplaced(t *testing.T) {
 	}
 }
 
-// An id that another cluster noted is nobody's here, though this one has a server of the same id.
+// An id that another cluster noted is not used, although this cluster has a server with the same id.
 func TestAnIDOfAnotherClusterIsNotAskedAbout(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setServers(3)
@@ -267,7 +268,7 @@ func TestAnIDOfAnotherClusterIsNotAskedAbout(t *testing.T) {
 	}
 }
 
-// Without a cluster nobody can be asked, and nothing hangs.
+// Without a cluster no coordinator can be asked, and the deletion must not hang.
 func TestFinalizersGoWithTheCluster(t *testing.T) {
 	w := newWorld(t, nil)
 	w.exists("data-demo-server-2", &corev1.PersistentVolumeClaim{})

@@ -126,8 +126,8 @@ func TestWhatIsToldOfMemory(t *testing.T) {
 	}
 }
 
-// memoryWorld has one server whose spec is changed at any time, a kubelet that is late, defers and refuses, and statuses that
-// are older than what they tell of.
+// memoryWorld has one server whose spec is changed at any time, a kubelet that is late, defers and refuses,
+// and statuses that are older than the state.
 type memoryWorld struct {
 	wanted MemoryWanted
 	pod    PodMemory // with the status that was written last

@@ -42,8 +42,9 @@ func TestFirstTLS(t *testing.T) {
 	}
 }
 
-// tlsWorld is a model of who can talk to whom. It carries decisions out step by step, may stop between any two, lets
-// pods die and others take their place, and puts later operators in the place of the one that works.
+// tlsWorld is a model of the connections between members and coordinators. It carries decisions out step by
+// step, may stop between any two, lets pods die and others take their place, and replaces the running
+// operator by later ones.
 type tlsWorld struct {
 	versions
 	rng     *rand.Rand
@@ -98,8 +99,9 @@ func (w *tlsWorld) connects(from, to ID) bool {
 
 func (w *tlsWorld) runs(id ID) bool { return w.members[id].Pod.Exists && !w.members[id].Pod.Deleting }
 
-// cutOff names who runs and does not get through to somebody who runs. One member may be out of reach for a moment: it was
-// just told to the others that it is reached by TLS, and its pod is not the next one yet.
+// cutOff names a running program that cannot connect to another running one. One member may be out of reach
+// for a moment: it was just told to the others that it is reached by TLS, and its pod is not the next one
+// yet.
 func (w *tlsWorld) cutOff() string {
 	out := map[ID]bool{}
 	for _, to := range Wanted(w.o, nil) {

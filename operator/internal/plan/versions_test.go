@@ -160,7 +160,7 @@ func (w *versions) make(id ID, request string) string {
 	return request
 }
 
-// wrongRevisions says what is wrong with the templates that are decided.
+// wrongRevisions returns the errors in the decided templates.
 func (w *world) wrongRevisions(o Observed, d Decision) string {
 	if !w.keeps || o.Paused {
 		if len(d.Revisions) > 0 {
@@ -210,7 +210,7 @@ func (w *world) wrongRevision(o Observed, kind Kind, r Revision) string {
 	return ""
 }
 
-// wrongFirst: what runs is adopted, and nothing newer.
+// wrongFirst checks that the running pods' templates are adopted, and nothing newer.
 func (w *world) wrongFirst(kind Kind, now template) string {
 	any := false
 	for id, from := range w.from {

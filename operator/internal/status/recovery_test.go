@@ -7,7 +7,7 @@ import (
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
 )
 
-// TestRecovery: the record has what the coordinator tells, of this version or of a former one.
+// TestRecovery: the record has the coordinator's data, of this version or of an earlier one.
 func TestRecovery(t *testing.T) {
 	p, ms := input().Picture, func(n uint64) *uint64 { return &n }
 	done := Recovery(RecoveryInput{Picture: p, Recovery: &adminpb.Recovery{ServerId: 7, Name: "demo-server-1", State: "DONE", Phase: "HANDING_OVER", Outcome: "TAIL_LOST",

@@ -175,7 +175,7 @@ func trio(in *Input) {
 	}
 }
 
-// Several troubles are told together, the worst one as the reason.
+// Several problems are reported together, the worst one as the reason.
 func TestEveryTroubleIsTold(t *testing.T) {
 	in := input()
 	trio(&in)
@@ -230,7 +230,8 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// The silence rule: of what an operator has not heard it says nothing, and then that it does not know.
+// The silence rule: an operator does not change conditions without information, and after a while sets
+// Unknown.
 func TestSilence(t *testing.T) {
 	in := input()
 	in.Picture = &coordinator.Picture{Problem: "connecting", Since: in.Now.Time}
@@ -312,7 +313,7 @@ func TestTheIdentityIsPinned(t *testing.T) {
 	expect("its own store again", metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "u")
 }
 
-// What could not be read changes nothing but that.
+// A failed read is reported by Degraded, and changes no other condition.
 func TestUnread(t *testing.T) {
 	in := input()
 	in.Cluster.Status = Cluster(in)
@@ -451,7 +452,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// A coordinator of this version passes on what a server of an earlier one tells, which is nothing of live objects.
+// A coordinator of this version forwards the report of a server of an earlier version, which has no live
+// objects.
 func TestLiveBytesThatAreNotTold(t *testing.T) {
 	p := picture(normal)
 	p.Servers = map[uint64]*adminpb.Server{1: {Id: 1, Name: "a", State: adminpb.ServerState_SERVER_UP, Stats: &adminpb.ServerStats{

@@ -175,7 +175,7 @@ func controls(version uint16) []sample {
 		made("list tables reply", "ListTablesReply", &Tables{Tables: []Table{*table, {ID: 8, Name: "empty"}}}, &Tables{},
 			map[string]string{"tables": "2", "tables.0.table_id": "7", "tables.0.name": "books", "tables.1.table_id": "8", "tables.1.name": "empty"}),
 	}
-	if version >= 2 { // before, it is no byte at all
+	if version >= 2 { // in version 1 it takes no byte
 		all = append(all, made("nothing", "Empty", Empty{}, Empty{}, map[string]string{}))
 	}
 	return all
@@ -184,7 +184,7 @@ func controls(version uint16) []sample {
 func bytesOf(u [16]byte) []byte { return u[:] }
 
 func hashInputs() (out []hashVector) {
-	for _, length := range []int{0, 1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 1025} { // where XXH3 changes its way
+	for _, length := range []int{0, 1, 3, 4, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 1025} { // lengths at which XXH3 uses another algorithm
 		for _, table := range []uint64{0, 1, 1<<63 + 12345} {
 			key := make([]byte, length)
 			for i := range key {
@@ -200,7 +200,7 @@ func errorDetails() ErrorDetails {
 	return ErrorDetails{Flags: NothingWritten, Leader: "tcp:host=a,port=1", LeaderOutside: "tcp:host=b,port=2", Term: 7, RetryAfterUS: 2500}
 }
 
-// extensible: what follows the fields of today is for later versions, so it is no error.
+// extensible: bytes after the known fields belong to later versions, so they are no error.
 func (s *sample) extensible() bool {
 	_, isError := s.body.(*ErrorBody)
 	return isError
@@ -300,8 +300,8 @@ func TestTruncatedBytesAreRefused(t *testing.T) {
 // textEnd is where the details of an error begin.
 func textEnd(body any) int { return 6 + len(body.(*ErrorBody).Message) }
 
-// TestErrorsOfOtherVersionsAreRead: the text of an error is read whatever follows it, and of the details
-// the fields that are there.
+// TestErrorsOfOtherVersionsAreRead: an error's text is read, no matter what follows it, and so are the known
+// fields of its details.
 func TestErrorsOfOtherVersionsAreRead(t *testing.T) {
 	whole := (&ErrorBody{RetryAfterUS: 5, Message: "not now", Details: errorDetails()}).Encode(nil)
 	for n := 6 + len("not now"); n <= len(whole); n++ {
@@ -328,7 +328,7 @@ func TestErrorsOfOtherVersionsAreRead(t *testing.T) {
 	}
 }
 
-// TestControlBodiesCanGrow: what a newer peer adds to a struct is passed over, and what an older one does not know yet is
+// TestControlBodiesCanGrow: fields that a newer peer adds are skipped, and fields that an older one lacks are
 // zero.
 func TestControlBodiesCanGrow(t *testing.T) {
 	tablet := Tablet{EndHash: ^uint64(0), ServerID: 3, State: TabletNormal, Locator: "tcp:host=a,port=1"}
