@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -102,11 +103,11 @@ func failure(o Operation) string {
 }
 
 // gaps are the longest times that a client went without an operation that succeeded: until disturbed, and after. The time
-// before a client's first one does not count: it connects.
+// before a client's first one does not count: it connects. Nor do clients that only write or read all keys once.
 func gaps(operations []Operation, disturbed, stopped time.Duration) (quiet, longest time.Duration) {
 	done := map[int][]time.Duration{}
 	for _, o := range operations {
-		if o.Err == nil {
+		if o.Err == nil && o.Client < clients {
 			done[o.Client] = append(done[o.Client], o.Return)
 		}
 	}
@@ -128,12 +129,12 @@ func gaps(operations []Operation, disturbed, stopped time.Duration) (quiet, long
 
 var registers = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		parts := make([][]porcupine.Operation, keys)
+		byKey := map[int][]porcupine.Operation{}
 		for _, operation := range history {
 			key := operation.Input.(Operation).Key
-			parts[key] = append(parts[key], operation)
+			byKey[key] = append(byKey[key], operation)
 		}
-		return parts
+		return slices.Collect(maps.Values(byKey))
 	},
 	Init: func() any { return "" },
 	Step: func(state, input, _ any) (bool, any) {

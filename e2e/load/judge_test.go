@@ -57,6 +57,35 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// Clients that write all keys before the load, and read them after it, are idle meanwhile.
+func TestClientsOfAllKeysHaveNoGaps(t *testing.T) {
+	operations := append(steady(0, nil), Operation{Client: clients, Key: 1, Write: true, Value: "first-1", Call: ms, Return: 2 * ms},
+		Operation{Client: clients + allAtOnce, Key: 1, Value: "first-1", Call: stopped + ms, Return: stopped + 2*ms})
+	if v := judge(operations, disturbed, stopped, Limits{Gap: 2}); v.Wrong() != "" || v.Longest != 20*ms {
+		t.Errorf("wrong: %q, longest: %s", v.Wrong(), v.Longest)
+	}
+}
+
+// A value has its name in all its bytes: another length, or bytes of another value, are found.
+func TestValuesHaveTheirNames(t *testing.T) {
+	l := Load{shape: Shape{Bytes: 1000}.complete()}
+	value := l.padded("3-17")
+	if len(value) != 1000 || l.named(value) != "3-17" {
+		t.Errorf("%d bytes, named %q", len(value), l.named(value))
+	}
+	for _, wrong := range []string{value[:999], value + " ", value[:500] + l.padded("3-18")[500:], "3-17"} {
+		if l.named(wrong) != wrong {
+			t.Errorf("%.40q of %d bytes passes for %q", wrong, len(wrong), l.named(wrong))
+		}
+	}
+	if short := (&Load{}); short.padded("3-17") != "3-17" || short.named("3-17") != "3-17" {
+		t.Error("without a length a value is its name")
+	}
+	if l.named("") != "" {
+		t.Error("what is absent has a name")
+	}
+}
+
 func TestNoFailureIsAcceptedThatWasNotExpected(t *testing.T) {
 	operations := append(steady(0, nil), Operation{Client: 1, Key: 1, Call: ms, Return: 2 * ms,
 		Err: fmt.Errorf("the table: %w", &client.Error{Code: client.Unavailable})})
