@@ -36,11 +36,17 @@ func startChecker(addresses string) *checker {
 
 func startCheckerOver(addresses string, span uint32) *checker {
 	GinkgoHelper()
-	ctx, cancel := context.WithTimeout(context.Background(), podDeadline)
+	return startCheckerOf(addresses, load.Shape{Span: span}, podDeadline)
+}
+
+// startCheckerOf has so long for all keys, if the load writes them first.
+func startCheckerOf(addresses string, shape load.Shape, within time.Duration) *checker {
+	GinkgoHelper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	c := &checker{name: fmt.Sprintf("checked-%d", time.Now().UnixNano())}
 	var err error
-	c.Load, err = load.Start(ctx, addresses, c.name, span, uint64(GinkgoRandomSeed()))
+	c.Load, err = load.StartShaped(ctx, addresses, c.name, shape, uint64(GinkgoRandomSeed()))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(c.Close)
 	Expect(c.Quiet(ctx)).To(Succeed())
