@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"ramcloud.dev/client"
 )
@@ -46,10 +49,69 @@ func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
 	}
 }
 
+// Survivors of cleaning need replicas. One backup has room for eight of them, and one stands still four fifths of the time:
+// memory is used again all the same, and nothing that was acknowledged is lost.
+func TestMemoryIsUsedAgainWithAFullBackupAndASlowOne(t *testing.T) {
+	c := startCluster(t, 5, "--replicas", "2", "--backup-size", "1GiB")
+	small, slow := c.servers()[3], c.servers()[4]
+	c.kill(small)
+	c.eventually("the verdict", func() bool { return c.status().ServersCrashed == 1 })
+	small.arguments = replaceFlag(replaceFlag(small.arguments, "--backup-size", "64MiB"), "--dir", t.TempDir())
+	c.restart(small)
+	c.eventually("the small server", func() bool { return c.status().ServersUp == 5 })
+	stop := make(chan struct{})
+	var slowing sync.WaitGroup
+	slowing.Go(func() {
+		for stops := false; ; stops = !stops {
+			signal, length := syscall.SIGCONT, 10*time.Millisecond
+			if stops {
+				signal, length = syscall.SIGSTOP, 40*time.Millisecond
+			}
+			_ = syscall.Kill(slow.PID, signal)
+			select {
+			case <-stop:
+				_ = syscall.Kill(slow.PID, syscall.SIGCONT)
+				return
+			case <-time.After(length):
+			}
+		}
+	})
+	resume := sync.OnceFunc(func() { close(stop); slowing.Wait() })
+	t.Cleanup(resume)
+
+	of := c.client()
+	l := startLoadOf(t, of, c.table(of, "load", 5), 0, 150_000)
+	l.more(1500)
+	full := false
+	for range 7 {
+		l.more(500)
+		now := c.serverViews()[small.Name]
+		full = full || now.FramesTotal == 8 && now.FramesUsed == now.FramesTotal
+	}
+	l.finish()
+	resume()
+	l.verify()
+	if !full {
+		t.Errorf("the small backup was never full: %+v", c.serverViews()[small.Name])
+	}
+	for _, d := range c.servers() {
+		if metric(t, d, "ramcloud_cleaner_runs_total") == 0 {
+			t.Errorf("%s has cleaned nothing: the load was too small to say anything", d.Name)
+		}
+	}
+	c.eventually("replicas of all segments", c.whole)
+}
+
 // Values that nobody overwrites fill the memory. Reads are served then, deletes make room, and the room is used.
 func TestAFullServerServesReadsAndRecoversByDeletes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 1, "--replicas", "0", "--cleaning", "one-level")
+	for _, levels := range []string{"one-level", "two-level"} {
+		t.Run(levels, func(t *testing.T) { fullServer(t, levels) })
+	}
+}
+
+func fullServer(t *testing.T, levels string) {
+	c := startCluster(t, 1, "--replicas", "0", "--cleaning", levels)
 	of := c.client()
 	table := c.table(of, "full", 1)
 	value := []byte(strings.Repeat("x", 10_000))

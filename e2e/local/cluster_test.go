@@ -331,6 +331,7 @@ type serverView struct {
 	ID          uint64
 	Name        string
 	State       string
+	FramesTotal uint64 `json:"backup_frames_total"`
 	FramesUsed  uint64 `json:"backup_frames_used"`
 	Quarantined uint64 `json:"backup_frames_quarantined"`
 }
