@@ -29,6 +29,8 @@ struct Workload {
   double deleted = 0;                                // between two times
   bool two_level = false;
   uint32_t utilisation = 98;  // of what writers may have, in percent
+  uint32_t fillers = 0;       // bytes of one in eight values, whatever the time
+  uint32_t longer = 1;        // than others, by this factor: large objects cost little
 };
 std::ostream& operator<<(std::ostream& out, const Workload& workload) {
   return out << workload.name;
@@ -51,13 +53,18 @@ std::vector<Workload> one_level() {
       {"Growing", {{1, 100}, {1'000, 4'000}, {60'000, 70'000}, {900'000, 1'048'576}}, 0.5},
       {"Shrinking", {{900'000, 1'048'576}, {60'000, 70'000}, {1'000, 4'000}, {1, 100}}, 0.5},
       {"Nothing but large", {{1'048'576, 1'048'576}}, 0.3},
+      // Seven of the largest and one that is a little smaller fill a head to its last seglet. Cleaning
+      // orders them by age: a survivor has seven of the largest, with some bytes in one seglet more, and
+      // none fits behind them.
+      {.name = "Figure 7", .sizes = {{1'048'576, 1'048'576}}, .fillers = 1'040'000, .longer = 20},
   };
 }
 
 std::vector<Workload> workloads() {
   std::vector<Workload> all = one_level();
   for (const Workload& workload : one_level()) {
-    if (workload.sizes.size() == 1 && workload.name != "Mixed") continue;
+    const bool has_all_sizes = workload.name == "Mixed" || workload.fillers > 0;
+    if (workload.sizes.size() == 1 && !has_all_sizes) continue;
     all.push_back(workload);
     all.back().name += " in two levels";
     all.back().two_level = true;
@@ -98,8 +105,10 @@ class LongRun {
       const auto [from, to] = workload_.sizes[time];
       // Writes so much, or until memory is short.
       const uint64_t spare = time == 0 ? 5 * log::kSegmentBytes / 2 : 0;
-      for (uint64_t written = 0; written < spare + limit_ + tenths * limit_ / 10;) {
-        const uint32_t length = from + static_cast<uint32_t>(random_.below(to - from + 1));
+      for (uint64_t written = 0;
+           written < spare + limit_ + tenths * workload_.longer * limit_ / 10;) {
+        uint32_t length = from + static_cast<uint32_t>(random_.below(to - from + 1));
+        if (workload_.fillers > 0 && ++puts_ % 8 == 0) length = workload_.fillers;
         ASSERT_NO_FATAL_FAILURE(put(length)) << workload_.name << " time " << time;
         written += length + 60;
       }
@@ -174,6 +183,7 @@ class LongRun {
   uint64_t limit_ = 0;
   uint64_t live_ = 0;
   uint64_t serial_ = 0;
+  uint64_t puts_ = 0;
   std::vector<Object> objects_;
   std::vector<size_t> free_;
 };
