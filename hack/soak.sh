@@ -34,7 +34,7 @@ processes() {
   RAMCLOUD_ETCD=$(bash -c '. e2e/kind/lib.sh && echo "$COMPONENTS/etcd-$ETCD_VERSION"')
   export RAMCLOUD_ETCD
   (cd e2e && RAMCLOUD_SOAK=60 go test -count=1 -timeout 4h -v -run \
-    'Recover|Killed|Dead|Die|ColdStart|Suspend|Saturated' ./local/)
+    'Recover|Killed|Dead|Die|ColdStart|Suspend|Saturated|FullBackup' ./local/)
 }
 
 parts=("$@")

@@ -22,6 +22,9 @@ type Limits struct {
 	// Gap is how long a client may go without an operation that succeeds, as a multiple of its longest such time
 	// in the quiet cluster. 0: not checked.
 	Gap float64
+	// Silence is how long the cluster waits by design before it gives up a server that is silent. That much of the longest
+	// gap is not judged.
+	Silence time.Duration
 	// Expected says which failures the disturbance may cause. nil: none.
 	Expected func(Operation) bool
 }
@@ -47,7 +50,11 @@ func (v Verdict) String() string {
 		v.Quiet.Round(time.Millisecond), v.times(), v.Failures)
 }
 
-func (v Verdict) times() float64 { return v.Longest.Seconds() / max(v.Quiet.Seconds(), 1.0/rate) }
+func (v Verdict) times() float64 { return v.timesOf(v.Longest) }
+
+func (v Verdict) timesOf(gap time.Duration) float64 {
+	return gap.Seconds() / max(v.Quiet.Seconds(), 1.0/rate)
+}
 
 // Draw writes a picture of the history, for a browser.
 func (v Verdict) Draw(path string) error {
@@ -78,9 +85,9 @@ func judge(operations []Operation, disturbed, stopped time.Duration, limits Limi
 		problem("%d operations failed that should not: %v", unexpected, v.Failures)
 	}
 	v.Quiet, v.Longest = gaps(operations, disturbed, stopped)
-	if limits.Gap > 0 && v.times() > limits.Gap {
-		problem("a client went %s without an operation that succeeded, %.1f times the longest before (%s); accepted: %g times",
-			v.Longest.Round(time.Millisecond), v.times(), v.Quiet.Round(time.Millisecond), limits.Gap)
+	if judged := v.Longest - limits.Silence; limits.Gap > 0 && v.timesOf(judged) > limits.Gap {
+		problem("a client went %s without an operation that succeeded; less %s of silence that is %.1f times the longest before (%s); accepted: %g times",
+			v.Longest.Round(time.Millisecond), limits.Silence, v.timesOf(judged), v.Quiet.Round(time.Millisecond), limits.Gap)
 	}
 	result, history := porcupine.CheckOperationsVerbose(registers, forPorcupine(operations), checkLimit)
 	if v.history = history; result != porcupine.Ok {

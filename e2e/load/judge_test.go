@@ -33,20 +33,23 @@ func TestGaps(t *testing.T) {
 	for name, test := range map[string]struct {
 		without func(time.Duration) bool
 		gap     float64
+		silence time.Duration
 		longest time.Duration
 		wrong   string
 	}{
-		"none":                      {nil, 2, 20 * ms, ""},
-		"one that is accepted":      {between(1200*ms, 1240*ms), 2, 40 * ms, ""},
-		"one that is too long":      {between(1200*ms, 1260*ms), 2, 60 * ms, "60ms without"},
-		"one that is not judged":    {between(1200*ms, 1900*ms), 0, 700 * ms, ""},
-		"one that never ends":       {func(at time.Duration) bool { return at > 1500*ms }, 10, 500 * ms, "500ms without"},
-		"one over the disturbance":  {between(900*ms, 1100*ms), 5, 200 * ms, "200ms without"},
-		"one before, which is more": {between(500*ms, 600*ms), 1, 20 * ms, ""},
+		"none":                      {nil, 2, 0, 20 * ms, ""},
+		"one that is accepted":      {between(1200*ms, 1240*ms), 2, 0, 40 * ms, ""},
+		"one that is too long":      {between(1200*ms, 1260*ms), 2, 0, 60 * ms, "60ms without"},
+		"one that is not judged":    {between(1200*ms, 1900*ms), 0, 0, 700 * ms, ""},
+		"one that never ends":       {func(at time.Duration) bool { return at > 1500*ms }, 10, 0, 500 * ms, "500ms without"},
+		"one over the disturbance":  {between(900*ms, 1100*ms), 5, 0, 200 * ms, "200ms without"},
+		"one before, which is more": {between(500*ms, 600*ms), 1, 0, 20 * ms, ""},
+		"one of silence":            {between(1200*ms, 1260*ms), 2, 20 * ms, 60 * ms, ""},
+		"one beyond the silence":    {between(1200*ms, 1280*ms), 2, 20 * ms, 80 * ms, "less 20ms of silence that is 3.0 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The other client has none: of several the worst counts.
-			v := judge(append(steady(0, nil), steady(1, test.without)...), disturbed, stopped, Limits{Gap: test.gap})
+			v := judge(append(steady(0, nil), steady(1, test.without)...), disturbed, stopped, Limits{Gap: test.gap, Silence: test.silence})
 			if v.Longest != test.longest {
 				t.Errorf("longest: %s", v.Longest)
 			}

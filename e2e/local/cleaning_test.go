@@ -52,6 +52,7 @@ func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
 // Survivors of cleaning need replicas. One backup has room for eight of them, and one stands still four fifths of the time:
 // memory is used again all the same, and nothing that was acknowledged is lost.
 func TestMemoryIsUsedAgainWithAFullBackupAndASlowOne(t *testing.T) {
+	onlyInSoak(t)
 	c := startCluster(t, 5, "--replicas", "2", "--backup-size", "1GiB")
 	small, slow := c.servers()[3], c.servers()[4]
 	c.kill(small)

@@ -57,6 +57,7 @@ func (c *cluster) checkFull() {
 // the others have no room for all of it, and starts again. What clients saw is linearizable, each value is read at the end,
 // and no operation fails but writes whose reply went with the server.
 func TestAFullTableIsOverwrittenWhileAServerDies(t *testing.T) {
+	onlyInSoak(t)
 	const servers, memory = 3, 384 << 20
 	// Replicas of what the dead server held are made again, and what it has is needed until then: disks are no part of this.
 	c := startCluster(t, servers, "--replicas", "1", "--log-memory", "384MiB", "--backup-size", "2GiB")

@@ -34,6 +34,14 @@ var (
 // soak says whether to try everything, however long it takes.
 func soak() bool { return os.Getenv("RAMCLOUD_SOAK") != "" }
 
+// onlyInSoak leaves out what takes a minute or two of two cores.
+func onlyInSoak(t *testing.T) {
+	t.Helper()
+	if !soak() {
+		t.Skip("this takes minutes: `make soak PARTS=processes` runs it")
+	}
+}
+
 // pointsOf divides the failpoints into groups; each group is tried in a cluster of its own.
 func pointsOf(usual, more []string, groups int) [][]string {
 	all := usual

@@ -22,6 +22,9 @@ const lostServerGap = 100
 // its lease is over.
 const recoveredServerGap = 2 * lostServerGap
 
+// serverSilence is --server-silence: for so long a server that neither answers nor refuses is not given up.
+const serverSilence = 5 * time.Second
+
 // lostReplies are writes to a server that crashed before it answered: it is unknown whether they were
 // executed. (The history is judged with both possibilities.) Nothing else may fail.
 func lostReplies(o load.Operation) bool {

@@ -236,7 +236,7 @@ var _ = Describe("a worker that stops", Ordered, Label("recovery"), func() {
 			g.Expect(notServed(name)).To(BeZero())
 		}, podDeadline, time.Second).Should(Succeed())
 		recorded(name, pod, was)
-		work.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
+		work.finishWithin(load.Limits{Gap: recoveredServerGap, Silence: serverSilence, Expected: lostReplies})
 		check("while %s stood still, three servers served everything", node)
 		// The server goes on, but it was condemned: it starts again as a new server in the same pod.
 		resume()
