@@ -23,6 +23,8 @@ constexpr uint32_t kEntryCost = 1024;
 /// How often it checks whether the log has made the expected progress.
 constexpr Duration kLogInterval = 500us;
 constexpr Duration kMemoryInterval = 100ms;
+/// The longest wait of an entry for cleaning.
+constexpr Duration kMostWithoutMemory = 10s;
 constexpr size_t kBegunAtOnce = 16;
 /// The pause between two rounds over all sources of a segment.
 constexpr Duration kFetchPause = 100ms;
@@ -289,9 +291,11 @@ Task<Status> TabletRecovery::fetch_segment(SegmentFetch& fetch) {
   co_return Status();
 }
 
-/// The log may be full of dead entries: cleaning then makes room for the replayed ones.
-bool TabletRecovery::may_get_memory() const {
-  if (!log_.cleaning_helps() || !any(Fate::kOpen)) return false;
+/// The log may be full of dead entries: cleaning then makes room for the replayed ones. Passes may
+/// wait for replicas that find no frame. So when none has made room until `limit`, the part fails,
+/// and another server may have the memory for it.
+bool TabletRecovery::may_get_memory(Time limit) const {
+  if (!log_.cleaning_helps() || !any(Fate::kOpen) || reactor_.now() >= limit) return false;
   RC_SOMETIMES("master.recovery_waits_for_cleaning");
   return true;
 }
@@ -306,7 +310,8 @@ Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   while (!page.empty()) {
     const Result<log::EntryView> entry = page.next();
     StatusCode code = entry ? replay_.replay(*entry) : StatusCode::kCorrupt;
-    while (code == StatusCode::kOutOfMemory && may_get_memory()) {
+    const Time limit = reactor_.now() + kMostWithoutMemory;
+    while (code == StatusCode::kOutOfMemory && may_get_memory(limit)) {
       co_await reactor_.sleep(kLogInterval);
       code = replay_.replay(*entry);
     }
@@ -344,7 +349,8 @@ Task<Status> TabletRecovery::commit() {
   change_.enter = replay_.side().segments();
   for (const log::Segment* segment : change_.enter) entered_.push_back(segment->id());
   StatusCode code = log_.commit(change_, log::Roll::kNow);
-  while (code == StatusCode::kOutOfMemory && may_get_memory()) {
+  const Time limit = reactor_.now() + kMostWithoutMemory;
+  while (code == StatusCode::kOutOfMemory && may_get_memory(limit)) {
     co_await reactor_.sleep(kLogInterval);
     code = log_.commit(change_, log::Roll::kNow);
   }

@@ -92,7 +92,7 @@ class TabletRecovery {
   std::unique_ptr<SegmentFetch> next_fetch();
   Task<Status> fetch_segment(SegmentFetch& fetch);
   Task<Status> replay_page(FetchedPage page);
-  bool may_get_memory() const;
+  bool may_get_memory(Time limit) const;
   std::vector<wire::HashRange> ranges_of(const wire::RecoverySegment& segment) const;
   Task<Status> commit();
   Task<void> undo();

@@ -328,6 +328,18 @@ TEST_F(ShortOfCleanMemory, WithNothingToCleanThePartFails) {
   expect_invariants();
 }
 
+/// Passes wait, for replicas without a frame perhaps: another server may have memory for the part.
+TEST_F(ShortOfCleanMemory, WhenCleaningFreesNothingThePartFails) {
+  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  run_for(9s);
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
+  run_for(2s);
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kFailed);
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kOutOfMemory));
+  expect_invariants();
+}
+
 TEST_F(ShortOfCleanMemory, WhoIsGivenUpWaitsNoLonger) {
   parts_.log.set_cleaning_helps(true, parts_.log.news());
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
