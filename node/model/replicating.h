@@ -19,7 +19,10 @@ class CheckingReplicator final : public Replicator {
     opened_.push_back(&segment);
   }
   void segment_closed(Segment&) override {}
-  void sync_wanted(LogPosition) override {}
+  void sync_wanted(LogPosition position) override {
+    SpinGuard guard(lock_);
+    sync_wanted_ = std::max(sync_wanted_, position);
+  }
   /// Forgets a segment once neither the log nor this replicator uses it.
   void segment_removed(Segment& segment) override {
     SpinGuard guard(lock_);
@@ -38,10 +41,13 @@ class CheckingReplicator final : public Replicator {
   /// calls.
   void step(Log& log) {
     std::vector<Segment*> segments;
+    LogPosition sync_wanted;
     {
       SpinGuard guard(lock_);
       segments = opened_;
+      sync_wanted = sync_wanted_;
     }
+    if (log.synced() < sync_wanted) log.set_synced(sync_wanted);
     bool earlier_are_closed = true;
     bool changed = false;
     for (Segment* segment : segments) {
@@ -92,6 +98,7 @@ class CheckingReplicator final : public Replicator {
   }
   SpinLock lock_;
   std::vector<Segment*> opened_ RC_GUARDED_BY(lock_);
+  LogPosition sync_wanted_ RC_GUARDED_BY(lock_);
   std::map<uint64_t, uint32_t> held_;  // written by its actor; read by others between their steps
   std::string wrong_;
 };
