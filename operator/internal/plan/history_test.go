@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -28,6 +29,7 @@ type world struct {
 	// recovering: a server that served crashed, and what it had is not served again, or lacks replicas.
 	recovering bool
 	evictionWorld
+	memories
 	nextID   int
 	requests int
 	versions
@@ -37,7 +39,8 @@ func newWorld(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{rng: rng, members: map[ID]*Member{}, seen: map[int32]bool{}, enlisted: map[volumeKey]string{}, needed: map[string]bool{},
 		unlisted: map[string]bool{}, versions: newVersions(rng),
-		o: Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
+		memories: memories{machines: map[ID]*machine{}},
+		o:        Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 1, Connected: true}}
 	w.exists = func(id ID) bool { return w.members[id] != nil && w.members[id].Pod.Exists }
 	if rng.IntN(2) == 0 {
 		w.o.EtcdMembers = []int32{1, 3}[rng.IntN(2)]
@@ -52,6 +55,7 @@ func newWorld(seed uint64) *world {
 func (w *world) observe() Observed {
 	o := w.o
 	o.Roles = w.roles(o)
+	o.Memory = memoriesOf(o.Roles)
 	if w.recovering {
 		o.NotWhole = "the recovery of a server is REPLAYING"
 		o.NotSafe = o.NotWhole
@@ -64,6 +68,7 @@ func (w *world) observe() Observed {
 			if m.Up {
 				m.Replicas = uint32(o.ReplicationFactor)
 			}
+			w.tellMemory(&o, &m)
 		}
 		o.Members = append(o.Members, m)
 	}
@@ -140,6 +145,9 @@ func (w *world) wrong(o Observed, d Decision) string {
 		}
 	}
 	if text := w.wrongRestart(o, d); text != "" {
+		return text
+	}
+	if text := w.wrongResize(o, d); text != "" {
 		return text
 	}
 	if text := w.wrongEviction(o, d, Evictions(o, d)); text != "" {
@@ -289,6 +297,9 @@ func (w *world) carryOut(d Decision, evictions Eviction, mayStop bool) {
 			m.Retired = slices.DeleteFunc(m.Retired, func(c Claim) bool { return c.Generation == r.Generation })
 		})
 	}
+	for _, id := range d.Resize {
+		step(func() { w.resize(d, id) })
+	}
 	for _, index := range d.Servers {
 		step(func() { // ids are noted, if the operator comes that far
 			if m := w.members[ID{Server, index}]; m != nil && w.o.Connected {
@@ -317,6 +328,9 @@ func (w *world) becomeReady(m *Member) {
 	mounted := m.ID.Kind == Server && m.Pod.Mounted && m.Volume == VolumeGoing // the pod keeps it
 	if w.o.needsVolume(m.ID) && m.Volume != VolumeThere && !mounted {
 		return
+	}
+	if !m.Pod.Ready {
+		w.starts(m.ID)
 	}
 	m.Pod.Ready, m.Pod.Mounted, m.Pod.ReadySince, m.Bound = true, true, w.o.Now, true
 	if m.ID.Kind == Server {
@@ -359,6 +373,7 @@ func (w *world) disturb() {
 	for _, id := range w.order {
 		w.replicate(w.members[id])
 	}
+	w.runMachines()
 	w.recovering = w.recovering && w.rng.IntN(3) > 0
 	switch w.rng.IntN(14) {
 	case 12, 13:
@@ -444,6 +459,7 @@ func (w *world) breakMember(m *Member) {
 		if m.ID.Kind == Server && m.Pod.Ready && m.Volume != VolumeLost {
 			w.away(m)
 			m.Pod.Ready = w.rng.IntN(2) == 0
+			w.starts(m.ID)
 			w.enlist(m)
 			m.Up = m.Pod.Ready
 		}
@@ -461,6 +477,7 @@ func (w *world) breakMember(m *Member) {
 func (w *world) settle() {
 	w.o.Now = w.o.Now.Add(MaxBackoff)
 	w.o.Connected, w.o.Paused = true, false
+	w.settleMachines()
 	defer func() { w.recovering = false }()
 	for _, id := range w.order {
 		m := w.members[id]
@@ -499,8 +516,8 @@ func history(seed uint64) string {
 			return w.mixed
 		}
 		w.disturb()
-		if w.evictedTwo != "" {
-			return w.evictedTwo
+		if text := cmp.Or(w.evictedTwo, w.tooSmall); text != "" {
+			return text
 		}
 	}
 	o := w.observe()
@@ -529,9 +546,9 @@ func (w *world) comesToRest() string {
 			}
 		}
 		return len(d.Rejoin)+len(d.Volumes)+len(d.Create)+len(d.Replace)+len(d.Failing)+len(d.Restart)+len(d.Remove)+len(d.DropVolumes)+
-			len(d.GiveUp)+len(d.Release)+max(kept, 0) > 0
+			len(d.GiveUp)+len(d.Release)+len(d.Resize)+max(kept, 0) > 0
 	}
-	for quiet, round := 0, 0; quiet < 2 && round < 40; round++ { // what is noted in one round counts in the next
+	for quiet, round := 0, 0; quiet < 2 && round < 120; round++ { // what is noted in one round counts in the next
 		w.settle()
 		o := w.observe()
 		d = Decide(o)
@@ -543,8 +560,8 @@ func (w *world) comesToRest() string {
 			quiet = 0
 		}
 		w.carryOut(d, Evictions(o, d), false)
-		if w.mixed != "" {
-			return w.mixed
+		if text := cmp.Or(w.mixed, w.tooSmall); text != "" {
+			return text
 		}
 	}
 	if busy() {
@@ -565,7 +582,10 @@ func (w *world) comesToRest() string {
 	if d.Rolling != "" {
 		return "a restart that was asked for did not happen: " + d.Rolling
 	}
-	return w.unrolled(d)
+	if text := w.unrolled(d); text != "" || w.volumeTrouble() || w.metadataTrouble() {
+		return text
+	}
+	return w.unresized(d)
 }
 
 // metadataTrouble: an etcd member or coordinator will not come up, so a restart waits rightly.

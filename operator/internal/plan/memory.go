@@ -1,27 +1,40 @@
 package plan
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Said is a condition of a pod that is True, with the kubelet's reason and message.
 type Said struct{ Reason, Message string }
 
+// Refusal says that one size was refused: a pod's memory by the API server, or a log by its server.
+type Refusal struct {
+	Size int64
+	Why  string
+}
+
 // PodMemory is the memory of a server's pod as Kubernetes reports it. Sizes are in bytes, of the container's
-// limit, which equals its request.
+// limit; 0: it has none.
 type PodMemory struct {
 	// Asked is in the pod's spec, Actual what the kubelet has set, according to its status.
 	Asked, Actual int64
-	// Floor is the memory for the log size in the container's command line. That cannot be changed, and a
-	// restarted container begins with it.
-	Floor int64
+	// Uneven: the request is not the limit.
+	Uneven bool
+	// StartLog and HashTable are the sizes in the container's command line. That cannot be changed, and a
+	// restarted container begins with it. Floor is the limit that the pod was created with.
+	StartLog, HashTable, Floor int64
 	// Generation is the generation of the pod's spec, Observed the one that the status is about; 0 before
 	// Kubernetes 1.34.
 	Generation, Observed int64
 	// Pending and InProgress are the conditions PodResizePending and PodResizeInProgress; nil: they are not True.
 	Pending, InProgress *Said
-	// QoS is the pod's quality of service.
-	QoS string
 	// HugePages: the log is in reserved huge pages, of which a running pod cannot get more.
 	HugePages bool
+	// Restarts: the container's resizePolicy restarts it when its memory changes.
+	Restarts bool
+	// Refused is the size that the API server refused last.
+	Refused Refusal
 }
 
 // ServerMemory is the size of a server's log as the server reports it, in bytes.
@@ -30,19 +43,22 @@ type ServerMemory struct {
 	Log int64
 	// Target is the last requested size.
 	Target int64
-	// Refused says why it will not reach Target; empty: it will.
-	Refused string
+	// Most is the largest size that the server accepts; 0: not known.
+	Most int64
+	// Refused is the size that the server refused last.
+	Refused Refusal
+	// Cleaning is the server's text about what cleaning does, or what it waits for.
+	Cleaning string
 }
 
-// MemoryWanted is the size in the spec, and the pod's memory that it needs.
+// MemoryWanted are the sizes in a template of servers, and the pod's memory that they need.
 type MemoryWanted struct {
-	Log, Pod int64
-	QoS      string
-	// LargestLog is the largest log for which the servers' volumes have room, by their sizes at the server's
+	Log, HashTable, Pod int64
+	// Uneven: the request of the pod is not its limit.
+	Uneven bool
+	// LargestLog is the largest log for which the servers' volumes have room, by their sizes at the servers'
 	// start.
 	LargestLog int64
-	// Resizable: the API server has the subresource pods/resize.
-	Resizable bool
 }
 
 // MemoryAct is the next action that brings a server to the memory in the spec.
@@ -78,11 +94,12 @@ const reasonInfeasible = "Infeasible"
 // the next step follows only from the present facts, even if the spec changes or a restart happens in
 // between.
 func NextMemoryStep(wanted MemoryWanted, pod PodMemory, server ServerMemory) MemoryStep {
-	wanted.Pod = max(wanted.Pod, pod.Floor)
-	if server.Log == wanted.Log && server.Target == wanted.Log && pod.Asked == wanted.Pod && pod.Actual == wanted.Pod {
+	wanted.Pod = pod.needs(wanted)
+	sized := server.Log == wanted.Log && server.Target == wanted.Log
+	if sized && pod.rests(wanted.Pod) {
 		return MemoryStep{}
 	}
-	if why := cannotResize(wanted, pod, server); why != "" {
+	if why := cmp.Or(pod.cannotResize(wanted), server.cannotResize(wanted)); why != "" {
 		return MemoryStep{Infeasible: why}
 	}
 	if wanted.Log > max(server.Log, server.Target) {
@@ -97,10 +114,7 @@ func NextMemoryStep(wanted MemoryWanted, pod PodMemory, server ServerMemory) Mem
 		return MemoryStep{Act: MemoryAskServer, Bytes: wanted.Log, Waits: "the server is asked to change its log"}
 	}
 	if server.Log != wanted.Log {
-		if server.Refused != "" {
-			return MemoryStep{Infeasible: "the server says: " + server.Refused}
-		}
-		return MemoryStep{Waits: fmt.Sprintf("the server's log is %s, and becomes %s", mebibytes(server.Log), mebibytes(wanted.Log))}
+		return MemoryStep{Waits: server.moves()}
 	}
 	// The log needs no more than this.
 	if pod.Asked != wanted.Pod {
@@ -109,20 +123,81 @@ func NextMemoryStep(wanted MemoryWanted, pod PodMemory, server ServerMemory) Mem
 	return kubeletAnswer(pod)
 }
 
-// cannotResize says why a resize is impossible, as far as is known without asking; empty: it must be tried.
-func cannotResize(wanted MemoryWanted, pod PodMemory, server ServerMemory) string {
+// withoutServer is the step of a server that is not up, so that the size of its log is not known. Its container
+// begins with the size in its command line.
+func withoutServer(wanted MemoryWanted, pod PodMemory) MemoryStep {
+	wanted.Pod = pod.needs(wanted)
+	if pod.StartLog == wanted.Log && pod.rests(wanted.Pod) {
+		return MemoryStep{}
+	}
+	if why := pod.cannotResize(wanted); why != "" {
+		return MemoryStep{Infeasible: why}
+	}
+	if pod.Asked == wanted.Pod && pod.infeasible() {
+		return kubeletAnswer(pod)
+	}
+	return MemoryStep{Waits: "the server is not up, and then gets another size"}
+}
+
+// needs is the pod's limit for the wanted sizes. The server keeps its present hash table until it restarts, so a
+// larger one counts. The limit is never below the memory with which a restarted container begins.
+func (p PodMemory) needs(wanted MemoryWanted) int64 {
+	if wanted.Pod == 0 {
+		return 0
+	}
+	limit := wanted.Pod + max(0, p.HashTable-wanted.HashTable)
+	if p.StartLog > wanted.Log {
+		limit = max(limit, p.Floor)
+	}
+	return limit
+}
+
+// rests says whether the pod has this limit, as far as is known. A kubelet that cannot resize reports no limit,
+// and changes none.
+func (p PodMemory) rests(limit int64) bool {
+	return p.Asked == limit && (p.Actual == limit || p.Actual == 0 && p.Pending == nil && p.InProgress == nil)
+}
+
+// cannotResize says why the pod cannot be resized, as far as is known without asking; empty: it must be tried.
+func (p PodMemory) cannotResize(wanted MemoryWanted) string {
+	changes := p.Asked != wanted.Pod
 	switch {
-	case !wanted.Resizable || pod.Observed == 0:
-		return "this Kubernetes cannot change the memory of a running pod"
-	case pod.HugePages:
+	case p.HugePages:
 		return "the log is in huge pages, of which a running pod gets no others"
-	case pod.QoS != wanted.QoS:
-		return fmt.Sprintf("the pod's quality of service would change from %s to %s, which Kubernetes refuses", pod.QoS, wanted.QoS)
-	case wanted.Log > server.Log && wanted.Log > wanted.LargestLog:
+	case p.Observed == 0 || p.Actual == 0 && p.Asked > 0:
+		return "this Kubernetes cannot change the memory of a running pod, or its node does not tell how large it is"
+	case changes && p.Restarts:
+		return "the container's resizePolicy asks for a restart when its memory changes"
+	case changes && (p.Uneven || wanted.Uneven || p.Asked == 0 || wanted.Pod == 0):
+		return "request and limit of the pod's memory are not the same, and only then both can be changed"
+	case changes && p.Refused.Why != "" && p.Refused.Size == wanted.Pod:
+		return "the API server says: " + p.Refused.Why
+	}
+	return ""
+}
+
+// cannotResize is the same for the server.
+func (s ServerMemory) cannotResize(wanted MemoryWanted) string {
+	grows := wanted.Log > s.Log
+	switch {
+	case s.Refused.Why != "" && s.Refused.Size == wanted.Log && s.Target != wanted.Log:
+		return "the server says: " + s.Refused.Why
+	case grows && s.Most > 0 && wanted.Log > s.Most:
+		return fmt.Sprintf("the log is to be %s, and the server accepts logs of up to %s (--log-memory-max)", mebibytes(wanted.Log), mebibytes(s.Most))
+	case grows && wanted.Log > wanted.LargestLog:
 		return fmt.Sprintf("the log is to be %s, and the volumes, as servers knew them when they started, have room for logs of %s",
 			mebibytes(wanted.Log), mebibytes(wanted.LargestLog))
 	}
 	return ""
+}
+
+// moves is the progress of the log.
+func (s ServerMemory) moves() string {
+	text := fmt.Sprintf("the server's log is %s, and becomes %s", mebibytes(s.Log), mebibytes(s.Target))
+	if s.Log > s.Target && s.Cleaning != "" {
+		text += ", as cleaning frees memory: " + s.Cleaning
+	}
+	return text
 }
 
 func askPod(wanted MemoryWanted) MemoryStep {
@@ -135,12 +210,17 @@ func (p PodMemory) has(limit int64) bool {
 	return p.Observed >= p.Generation && p.Actual == limit && p.Pending == nil && p.InProgress == nil
 }
 
+// infeasible: the kubelet does not try the size in the pod's spec again.
+func (p PodMemory) infeasible() bool {
+	return p.Observed >= p.Generation && p.Pending != nil && p.Pending.Reason == reasonInfeasible
+}
+
 // kubeletAnswer is the kubelet's answer about the size in the pod's spec.
 func kubeletAnswer(pod PodMemory) MemoryStep {
 	switch {
 	case pod.Observed < pod.Generation:
 		return MemoryStep{Waits: "the kubelet has not answered yet"}
-	case pod.Pending != nil && pod.Pending.Reason == reasonInfeasible:
+	case pod.infeasible():
 		return MemoryStep{Infeasible: pod.Pending.words()}
 	case pod.Pending != nil: // Deferred: it tries again by itself
 		return MemoryStep{Waits: pod.Pending.words()}

@@ -5,23 +5,30 @@ import (
 	"testing"
 )
 
-const mi = int64(1) << 20
+const (
+	mi = int64(1) << 20
+	// table is the size of all hash tables in this model.
+	table = 32 * mi
+)
 
 // need is what a pod needs for a log of this size.
 func need(log int64) int64 { return log + log/16 + 224*mi }
 
 func memoryFor(log int64) MemoryWanted {
-	return MemoryWanted{Log: log, Pod: need(log), QoS: "Burstable", LargestLog: 1 << 40, Resizable: true}
+	return MemoryWanted{Log: log, HashTable: table, Pod: need(log), LargestLog: 1 << 40}
 }
 
 // resting are a pod and a server that have a log of this size.
 func resting(log int64) (PodMemory, ServerMemory) {
-	return PodMemory{Asked: need(log), Actual: need(log), Floor: need(256 * mi), Generation: 3, Observed: 3, QoS: "Burstable"}, ServerMemory{Log: log, Target: log}
+	return PodMemory{Asked: need(log), Actual: need(log), StartLog: 256 * mi, HashTable: table, Floor: need(256 * mi), Generation: 3, Observed: 3},
+		ServerMemory{Log: log, Target: log, Most: 16 << 30}
 }
 
 func TestNextMemoryStep(t *testing.T) {
 	const small, large = 256 * mi, 512 * mi
 	const waits, asksPod, asksServer = "the kubelet changes the pod's memory", "the kubelet is asked to change the pod's memory", "the server is asked to change its log"
+	const uneven = "request and limit of the pod's memory are not the same, and only then both can be changed"
+	const cannot = "this Kubernetes cannot change the memory of a running pod, or its node does not tell how large it is"
 	for name, test := range map[string]struct {
 		from, to int64
 		change   func(*MemoryWanted, *PodMemory, *ServerMemory)
@@ -48,12 +55,10 @@ func TestNextMemoryStep(t *testing.T) {
 		"a later change than the one in progress": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) {
 			p.Asked, p.InProgress, p.Pending = need(large), &Said{"", "the one before"}, &Said{"Infeasible", "Node didn't have enough capacity"}
 		}, MemoryStep{Infeasible: "the kubelet says Infeasible: Node didn't have enough capacity"}},
-		"the static memory manager": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
-			w.QoS, p.QoS = "Guaranteed", "Guaranteed"
+		"the static memory manager": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) {
 			p.Asked, p.Pending = need(large), &Said{"Infeasible", `Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`}
 		}, MemoryStep{Infeasible: `the kubelet says Infeasible: Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`}},
-		"the static CPU manager": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
-			w.QoS, p.QoS = "Guaranteed", "Guaranteed"
+		"the static CPU manager": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) {
 			p.Asked, p.Pending = need(large), &Said{"Infeasible", "Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"}
 		}, MemoryStep{Infeasible: "the kubelet says Infeasible: Resize is infeasible for Guaranteed Pods alongside CPU Manager static policy"}},
 		"then the server grows": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.Asked, p.Actual = need(large), need(large) },
@@ -62,28 +67,51 @@ func TestNextMemoryStep(t *testing.T) {
 			p.Asked, p.Actual, s.Target = need(large), need(large), large
 		}, MemoryStep{Waits: "the server's log is 256Mi, and becomes 512Mi"}},
 		"or is refused": {small, large, func(_ *MemoryWanted, p *PodMemory, s *ServerMemory) {
-			p.Asked, p.Actual, s.Target, s.Refused = need(large), need(large), large, "no address space"
-		}, MemoryStep{Infeasible: "the server says: no address space"}},
+			p.Asked, p.Actual, s.Refused = need(large), need(large), Refusal{large, "accepted are 64MiB to 384MiB"}
+		}, MemoryStep{Infeasible: "the server says: accepted are 64MiB to 384MiB"}},
+		"another size was refused": {small, large, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) { s.Refused = Refusal{1 << 40, "no"} },
+			MemoryStep{Act: MemoryAskPod, Bytes: need(large), Waits: asksPod}},
+		"more than --log-memory-max": {small, large, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) { s.Most = 384 * mi },
+			MemoryStep{Infeasible: "the log is to be 512Mi, and the server accepts logs of up to 384Mi (--log-memory-max)"}},
 		"huge pages": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.HugePages = true },
 			MemoryStep{Infeasible: "the log is in huge pages, of which a running pod gets no others"}},
-		"another quality of service": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.QoS = "Guaranteed" },
-			MemoryStep{Infeasible: "the pod's quality of service would change from Burstable to Guaranteed, which Kubernetes refuses"}},
+		"a container that would be restarted": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.Restarts = true },
+			MemoryStep{Infeasible: "the container's resizePolicy asks for a restart when its memory changes"}},
+		"a request that is not the limit": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Uneven = true },
+			MemoryStep{Infeasible: uneven}},
+		"no limit any more": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Pod = 0 },
+			MemoryStep{Infeasible: uneven}},
+		"a pod without a limit": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
+			w.Pod, p.Asked, p.Actual, p.Floor, p.Uneven = 0, 0, 0, 0, true
+		}, MemoryStep{Act: MemoryAskServer, Bytes: large, Waits: asksServer}},
+		"a limit of one's own that stays": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
+			w.Pod, p.Asked, p.Actual, w.Uneven, p.Uneven = 4<<30, 4<<30, 4<<30, true, true
+		}, MemoryStep{Act: MemoryAskServer, Bytes: large, Waits: asksServer}},
+		"an API server that refuses": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) {
+			p.Refused = Refusal{need(large), "exceeded quota"}
+		},
+			MemoryStep{Infeasible: "the API server says: exceeded quota"}},
+		"a larger hash table than wanted, which stays": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.HashTable += 64 * mi },
+			MemoryStep{Act: MemoryAskPod, Bytes: need(large) + 64*mi, Waits: asksPod}},
 		"volumes that are too small": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.LargestLog = 400 * mi },
 			MemoryStep{Infeasible: "the log is to be 512Mi, and the volumes, as servers knew them when they started, have room for logs of 400Mi"}},
-		"an API server without the subresource": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Resizable = false },
-			MemoryStep{Infeasible: "this Kubernetes cannot change the memory of a running pod"}},
 		"a kubelet that says of no generation what it tells": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.Observed = 0 },
-			MemoryStep{Infeasible: "this Kubernetes cannot change the memory of a running pod"}},
+			MemoryStep{Infeasible: cannot}},
+		"a kubelet that tells of no limit": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.Actual = 0 },
+			MemoryStep{Infeasible: cannot}},
+		"nor is there anything to do": {small, small, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.Actual, p.Observed = 0, 0 },
+			MemoryStep{}},
 		"a server shrinks first": {large, small, nil, MemoryStep{Act: MemoryAskServer, Bytes: small, Waits: asksServer}},
-		"while it cleans": {large, small, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) { s.Target, s.Log = small, 300*mi },
-			MemoryStep{Waits: "the server's log is 300Mi, and becomes 256Mi"}},
+		"while it cleans": {large, small, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) {
+			s.Target, s.Log, s.Cleaning = small, 300*mi, "no segment has anything to win"
+		}, MemoryStep{Waits: "the server's log is 300Mi, and becomes 256Mi, as cleaning frees memory: no segment has anything to win"}},
 		"what is live does not fit": {large, small, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) {
-			s.Target, s.Refused = small, "live objects take 400 MiB"
-		}, MemoryStep{Infeasible: "the server says: live objects take 400 MiB"}},
+			s.Refused = Refusal{small, "accepted are 400MiB to 16GiB"}
+		}, MemoryStep{Infeasible: "the server says: accepted are 400MiB to 16GiB"}},
 		"then the pod shrinks": {large, small, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) { s.Log, s.Target = small, small },
 			MemoryStep{Act: MemoryAskPod, Bytes: need(small), Waits: asksPod}},
 		"but not below what the server is started with": {large, small, func(_ *MemoryWanted, p *PodMemory, s *ServerMemory) {
-			s.Log, s.Target, p.Floor = small, small, need(large)
+			s.Log, s.Target, p.StartLog, p.Floor = small, small, large, need(large)
 		}, MemoryStep{}},
 		"which uses more still": {large, small, func(_ *MemoryWanted, p *PodMemory, s *ServerMemory) {
 			s.Log, s.Target, p.Asked, p.InProgress = small, small, need(small), &Said{"Error", "below current usage"}
@@ -146,6 +174,11 @@ func (w *memoryWorld) kubelet(r *rand.Rand) {
 		}
 		return
 	}
+	w.kubeletTells(r)
+}
+
+// kubeletTells writes the status.
+func (w *memoryWorld) kubeletTells(r *rand.Rand) {
 	w.pod.Observed, w.pod.Actual, w.pod.Pending, w.pod.InProgress = w.pod.Generation, w.limit, nil, nil
 	switch {
 	case w.pod.Asked > w.capacity:
@@ -171,17 +204,22 @@ func (w *memoryWorld) operator() MemoryStep {
 	return step
 }
 
-// step does something, and the log moves towards its target: it grows at once, and shrinks bit by bit.
+// moveLog: the log moves towards its target. It grows at once, and shrinks bit by bit.
+func (w *memoryWorld) moveLog() {
+	if w.server.Target > w.server.Log {
+		w.server.Log = w.server.Target
+	} else {
+		w.server.Log = max(w.server.Target, w.server.Log-32*mi)
+	}
+}
+
+// step does something.
 func (w *memoryWorld) step(r *rand.Rand) {
 	switch r.IntN(4) {
 	case 0:
 		w.kubelet(r)
 	case 1:
-		if w.server.Target > w.server.Log {
-			w.server.Log = w.server.Target
-		} else {
-			w.server.Log = max(w.server.Target, w.server.Log-32*mi)
-		}
+		w.moveLog()
 	case 2:
 		w.operator()
 	case 3:
@@ -199,7 +237,7 @@ func TestAPodIsNeverSmallerThanItsLog(t *testing.T) {
 		flags := (256 + 64*r.Int64N(4)) * mi
 		w := memoryWorld{wanted: memoryFor(flags), limit: need(flags), flags: flags, capacity: need((512 + 64*r.Int64N(16)) * mi)}
 		w.pod, w.server = resting(flags)
-		w.pod.Floor = need(flags)
+		w.pod.StartLog, w.pod.Floor = flags, need(flags)
 		for n := range 400 {
 			if r.IntN(40) == 0 && n < 200 {
 				w.wanted = memoryFor((256 + 64*r.Int64N(16)) * mi)

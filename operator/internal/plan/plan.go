@@ -14,6 +14,8 @@
 //     server as up, by a claim of a new name, and never under a pod that has the lost one mounted;
 //   - a lost volume of metadata is never replaced by an empty one, save that of an etcd member which all others can
 //     do without: it is put out of the etcd and in again as a new member;
+//   - the limit of a server's pod is never below what its log needs, and no container is restarted for its memory (the
+//     pod-before-log rule);
 //   - spec is never corrected;
 //   - what members are made from changes only when somebody asks for it (the frozen-template rule), and never so that
 //     versions run together that must not (the skew rule).
@@ -129,6 +131,10 @@ type Member struct {
 	Replicas uint32
 	// Retired are the server's earlier claims, by rising generation.
 	Retired []Claim
+	// PodMemory is the memory of a server's pod as Kubernetes reports it; nil: there is no pod. LogMemory is the
+	// server's own report; nil: it is not up, or the coordinator does not answer.
+	PodMemory *PodMemory
+	LogMemory *ServerMemory
 	// SecurePeer: the other members of etcd reach this one by TLS. It is noted on the claim, because the etcd's
 	// data has the address.
 	SecurePeer bool
@@ -163,6 +169,8 @@ type Observed struct {
 	Members []Member // those that exist, in any order
 	// Roles are the templates of each kind of member.
 	Roles map[Kind]Role
+	// Memory are the sizes of servers, by the name of their template.
+	Memory map[string]MemoryWanted
 	// Foreign names, by member, volume claims that have the name of ours but belong to something else. It covers
 	// every member without a pod, including those that do not exist yet.
 	Foreign map[ID]string
@@ -224,6 +232,11 @@ type Decision struct {
 	Rolling string
 	// Revisions are the templates of each kind of member. They are stored before any pod is created.
 	Revisions map[Kind]Revision
+	// MemoryWanted are the sizes that each server is to have. Memory is the step of each server that has a pod.
+	// Resize: do the step of this server. At most one.
+	MemoryWanted MemoryWanted
+	Memory       map[ID]MemoryStep
+	Resize       []ID
 	// Again is when to decide again without an event; 0: not needed.
 	Again time.Duration
 }
@@ -253,9 +266,10 @@ func Decide(o Observed) Decision {
 	decideSurplus(o, &d)
 	decideRevisions(o, &d)
 	decideRestart(o, members, &d)
+	decideMemory(o, members, &d)
 	if o.Paused {
 		d.Volumes, d.Create, d.Replace, d.Restart, d.Remove, d.DropVolumes, d.Forget = nil, nil, nil, nil, nil, nil, nil
-		d.Rejoin, d.Secure, d.Revisions, d.Retire, d.GiveUp, d.Release = nil, nil, nil, nil, nil, nil
+		d.Rejoin, d.Secure, d.Revisions, d.Retire, d.GiveUp, d.Release, d.Resize = nil, nil, nil, nil, nil, nil, nil
 	}
 	return d
 }
