@@ -31,7 +31,7 @@ type Releaser interface {
 	VolumeRelease(ctx context.Context, serverID string) (Release, error)
 }
 
-// Admin is the Releaser of the admin API at these addresses: host:port, or several separated by commas of which one leads.
+// Admin is the Releaser and Resizer of the admin API at these addresses: host:port, or several separated by commas of which one leads.
 type Admin string
 
 // VolumeRelease implements Releaser.
@@ -40,30 +40,48 @@ func (a Admin) VolumeRelease(ctx context.Context, serverID string) (Release, err
 	if err != nil {
 		return Release{}, fmt.Errorf("server id %q is not a number", serverID)
 	}
-	for address := range strings.SplitSeq(string(a), ",") {
-		var release Release
-		if release, err = askAt(ctx, address, id); err == nil { // standbys refuse
-			return release, nil
+	var release Release
+	err = a.ask(ctx, func(admin adminpb.AdminClient) error {
+		answer, err := admin.GetVolumeRelease(ctx, &adminpb.GetVolumeReleaseRequest{ServerId: id})
+		release = Release{
+			Releasable: answer.GetReleasable(), Reason: answer.GetReason(),
+			Token: answer.GetToken(), Expires: time.UnixMilli(int64(answer.GetExpiresAtMs())),
 		}
+		return err
+	})
+	if err != nil {
+		return Release{}, err
 	}
-	return Release{}, err
+	return release, nil
 }
 
-func askAt(ctx context.Context, address string, id uint64) (Release, error) {
+// ask asks the coordinators in turn until one answers: standbys are Unavailable. A coordinator of an earlier version
+// may not know the call; the others are asked all the same.
+func (a Admin) ask(ctx context.Context, call func(adminpb.AdminClient) error) (err error) {
+	for address := range strings.SplitSeq(string(a), ",") {
+		said := askAt(address, call)
+		switch status.Code(said) {
+		case codes.OK, codes.InvalidArgument:
+			return said
+		}
+		if !Refuses(err) {
+			err = said
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+func askAt(address string, call func(adminpb.AdminClient) error) error {
 	connection, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
-		return Release{}, err
+		return err
 	}
 	defer func() { _ = connection.Close() }()
-	answer, err := adminpb.NewAdminClient(connection).GetVolumeRelease(ctx, &adminpb.GetVolumeReleaseRequest{ServerId: id})
-	if err != nil {
-		return Release{}, err
-	}
-	return Release{
-		Releasable: answer.GetReleasable(), Reason: answer.GetReason(),
-		Token: answer.GetToken(), Expires: time.UnixMilli(int64(answer.GetExpiresAtMs())),
-	}, nil
+	return call(adminpb.NewAdminClient(connection))
 }
 
 // at is the answer at this time: without a token, or expired, it is a no.

@@ -33,6 +33,8 @@ type Server struct {
 	tables            map[string]*adminpb.Table
 	recoveries, ended []*adminpb.Recovery
 	uuid              string
+	memoryAsked       []MemoryAsked
+	slowLogs, untold  bool
 	watches           int
 	closed            bool
 }
@@ -83,7 +85,7 @@ func (s *Server) SetServer(server *adminpb.Server) {
 	} else {
 		s.servers[server.Id] = server
 	}
-	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Server{Server: server}})
+	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Server{Server: proto.CloneOf(server)}})
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
 }
 
@@ -109,6 +111,86 @@ func (s *Server) SetRecoveries(recoveries ...*adminpb.Recovery) {
 		s.recoveries = append(s.recoveries, proto.CloneOf(r))
 	}
 	s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Status{Status: s.status()}})
+}
+
+// MemoryAsked is a request for another size of a server's log.
+type MemoryAsked struct {
+	Server uint64
+	Bytes  uint64
+}
+
+// MemoryAsked are the accepted requests, in order.
+func (s *Server) MemoryAsked() []MemoryAsked {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.memoryAsked)
+}
+
+// SetSlowLogs: logs keep their size after a request, until they are not slow any more.
+func (s *Server) SetSlowLogs(slow bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.slowLogs = slow
+	for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+		s.settleLog(s.servers[id])
+	}
+}
+
+// SetUntold: the watch stream does not report requested sizes, until it is set back.
+func (s *Server) SetUntold(untold bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.untold = untold
+	for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+		s.tell(s.servers[id])
+	}
+}
+
+func (s *Server) tell(server *adminpb.Server) {
+	if !s.untold {
+		s.append(&adminpb.WatchEvent{Event: &adminpb.WatchEvent_Server{Server: proto.CloneOf(server)}})
+	}
+}
+
+// Accepted sizes of logs.
+const (
+	LeastLog = 64 << 20
+	MostLog  = 16 << 30
+)
+
+// settleLog brings a log to its target.
+func (s *Server) settleLog(server *adminpb.Server) {
+	stats := server.GetStats()
+	if s.slowLogs || stats.GetLogBytesTarget() == 0 || stats.LogBytesTotal == stats.LogBytesTarget && stats.LogBytesHeld == stats.LogBytesTarget {
+		return
+	}
+	stats.LogBytesTotal, stats.LogBytesHeld = stats.LogBytesTarget, stats.LogBytesTarget
+	s.tell(server)
+}
+
+// SetServerMemory implements the admin protocol.
+func (s *Server) SetServerMemory(_ context.Context, request *adminpb.SetServerMemoryRequest) (*adminpb.SetServerMemoryResponse, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	server := s.servers[request.ServerId]
+	if server == nil {
+		return nil, status.Errorf(codes.NotFound, "server %d does not exist", request.ServerId)
+	}
+	stats := server.GetStats()
+	if stats.GetLogBytesTarget() == 0 {
+		return nil, status.Error(codes.Unimplemented, "the server cannot be resized")
+	}
+	if bytes := request.LogBytes; bytes != 0 {
+		if bytes < LeastLog || bytes > MostLog {
+			return nil, status.Errorf(codes.InvalidArgument, "log-memory %d: accepted are %d to %d (--log-memory-max)", bytes, LeastLog, int64(MostLog))
+		}
+		stats.LogBytesTarget = bytes / (8 << 20) * (8 << 20)
+		s.memoryAsked = append(s.memoryAsked, MemoryAsked{request.ServerId, stats.LogBytesTarget})
+		s.tell(server)
+		s.settleLog(server)
+	}
+	return &adminpb.SetServerMemoryResponse{TargetBytes: stats.LogBytesTarget, LimitBytes: stats.LogBytesTotal, HeldBytes: stats.LogBytesHeld,
+		LeastBytes: LeastLog, MostBytes: MostLog, Done: stats.LogBytesTotal == stats.LogBytesTarget && stats.LogBytesHeld == stats.LogBytesTarget}, nil
 }
 
 // SetUUID makes it the coordinator of another cluster.
@@ -203,7 +285,7 @@ func (s *Server) Watch(_ *adminpb.WatchRequest, stream grpc.ServerStreamingServe
 	s.mutex.Lock()
 	events := []*adminpb.WatchEvent{{Revision: s.revision, Event: &adminpb.WatchEvent_Status{Status: s.status()}}}
 	for _, server := range s.servers {
-		events = append(events, &adminpb.WatchEvent{Revision: s.revision, Event: &adminpb.WatchEvent_Server{Server: server}})
+		events = append(events, &adminpb.WatchEvent{Revision: s.revision, Event: &adminpb.WatchEvent_Server{Server: proto.CloneOf(server)}})
 	}
 	for _, table := range s.tables {
 		events = append(events, &adminpb.WatchEvent{Revision: s.revision, Event: &adminpb.WatchEvent_Table{Table: table}})
