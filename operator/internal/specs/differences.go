@@ -22,6 +22,35 @@ func Differences(live, wanted *corev1.Pod) []string {
 	if live.Annotations[AnnotationTemplate] == wanted.Annotations[AnnotationTemplate] {
 		return nil
 	}
+	out := named(live, wanted)
+	if len(out) == 0 {
+		out = append(out, "what a newer operator makes of the same spec")
+	}
+	return bounded(out)
+}
+
+// DifferencesBesideMemory is the same for a server that has the wanted memory, or gets it while it runs. The size of its
+// hash table still counts, because it stays until a restart.
+func DifferencesBesideMemory(live, wanted *corev1.Pod) []string {
+	all := Differences(live, wanted)
+	if all == nil {
+		return nil
+	}
+	if beside := named(resized(live, wanted), wanted); len(beside) > 0 || len(named(live, wanted)) > 0 {
+		return bounded(beside)
+	}
+	return all
+}
+
+func bounded(out []string) []string {
+	if more := len(out) - maxDifferences; more > 0 {
+		return append(out[:maxDifferences:maxDifferences], fmt.Sprintf("and %d more", more))
+	}
+	return out
+}
+
+// named are the differences in known fields.
+func named(live, wanted *corev1.Pod) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if len(live.Spec.Containers) > 0 {
@@ -51,13 +80,6 @@ func Differences(live, wanted *corev1.Pod) []string {
 	}
 	if wanted.Spec.PriorityClassName != "" && live.Spec.PriorityClassName != wanted.Spec.PriorityClassName {
 		add("priorityClassName: %q, wanted %q", live.Spec.PriorityClassName, wanted.Spec.PriorityClassName)
-	}
-	if len(out) == 0 {
-		add("what a newer operator makes of the same spec")
-	}
-	if len(out) > maxDifferences {
-		more := len(out) - maxDifferences
-		out = append(out[:maxDifferences:maxDifferences], fmt.Sprintf("and %d more", more))
 	}
 	return out
 }

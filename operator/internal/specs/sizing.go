@@ -51,7 +51,7 @@ func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
 	}
 	// Computed in two parts, to avoid both overflow and rounding errors.
 	s.HashTable = max(roundUp(s.Log/1000*fractionMilli+s.Log%1000*fractionMilli/1000, mib), mib)
-	s.Memory = roundUp(s.Log+s.HashTable+s.Log/logOverheadDivisor+serverOverheadBytes, mib)
+	s.Memory = memoryFor(s.Log, s.HashTable)
 	if HugePages(cluster) != "" {
 		s.Memory -= s.Log // Kubernetes counts reserved huge pages separately
 	}
@@ -67,6 +67,11 @@ func ServerSizing(cluster *ramcloudv1.RAMCloudCluster) Sizing {
 		s.Backup = max(s.Backup, (s.Volume-spare)/mib*mib)
 	}
 	return s
+}
+
+// memoryFor is the memory of a server's container with a log and a hash table of these sizes.
+func memoryFor(log, hashTable int64) int64 {
+	return roundUp(log+hashTable+log/logOverheadDivisor+serverOverheadBytes, mib)
 }
 
 // HugePages is the size of the pages under a server's log, empty for ordinary ones.
