@@ -254,8 +254,8 @@ const (
 	// ConditionRecovering: a server crashed, and others read its data from replicas. The message has how far they are, and what
 	// is waited for.
 	ConditionRecovering = "Recovering"
-	// ConditionResizing: volumes are growing to the size that spec asks for. A cluster whose sizes were never
-	// changed does not have it.
+	// ConditionResizing: volumes are growing to the size that spec asks for, or servers get another size of memory while they
+	// run. A cluster whose sizes were never changed does not have it.
 	ConditionResizing = "Resizing"
 	// ConditionUpToDate: every pod is made from what this operator makes of spec. False says what waits: nothing rolls
 	// by itself.
@@ -341,11 +341,16 @@ const (
 	ReasonNoRecovery = "NoRecovery"
 	// ReasonVolumesGrowing: Resizing: the message says of each volume what it waits for.
 	ReasonVolumesGrowing = "VolumesGrowing"
-	// ReasonResizeInfeasible: a volume will not have the size that spec asks for: the API server or the storage driver
-	// refuses.
+	// ReasonMemoryResizing: Resizing: the message says how many servers have the memory that spec asks for, and what each of
+	// the others waits for.
+	ReasonMemoryResizing = "MemoryResizing"
+	// ReasonResizeInfeasible: a volume will not have the size that spec asks for, or a server will not have the memory before
+	// it is restarted: the API server, the storage driver, the kubelet or the server refuses.
 	ReasonResizeInfeasible = "ResizeInfeasible"
 	// ReasonVolumesAsWanted: not Resizing: every volume has the size that spec asks for.
 	ReasonVolumesAsWanted = "VolumesAsWanted"
+	// ReasonMemoryAsWanted: not Resizing: every server has the memory that spec asks for.
+	ReasonMemoryAsWanted = "MemoryAsWanted"
 	// ReasonUpToDate: every pod is made from what this operator makes of spec.
 	ReasonUpToDate = "UpToDate"
 	// ReasonRollPending: the spec or the operator is newer than the pods; ask for a roll.

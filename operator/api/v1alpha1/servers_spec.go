@@ -89,10 +89,9 @@ type ServersSpec struct {
 }
 
 // MemorySpec sizes a server's memory.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.log) || !has(oldSelf.log) || quantity(string(self.log)).compareTo(quantity(string(oldSelf.log))) == 0",fieldPath=".log",reason=FieldValueForbidden,messageExpression="'spec.servers.memory.log is %s and was %s: servers that run keep their log, and their volumes were made for its size; accepted: %s, or another cluster'.format([self.log, oldSelf.log, oldSelf.log])"
 type MemorySpec struct {
-	// Memory of the log, which holds the objects. It cannot be changed.
+	// Memory of the log, which holds the objects. Servers that run get another size one after the other, without a restart,
+	// where Kubernetes can change the memory of their pods; else they get it when they are restarted (condition Resizing).
 	// +optional
 	// +kubebuilder:default="256Mi"
 	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s; accepted: a whole number of bytes, at least 64Mi (8 segments)'.format([self])"

@@ -189,8 +189,6 @@ var refusedTransitions = map[string]struct {
 		s.Servers.BackupStorage.VolumeMode = ramcloudv1.VolumeModeBlock
 	},
 		"spec.servers.backupStorage.volumeMode is Block and was Filesystem: the volumes that there are cannot be used in another way; accepted: Filesystem"},
-	"another log": {"{}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.Memory.Log = quantity("512Mi") },
-		"spec.servers.memory.log is 512Mi and was 256Mi: servers that run keep their log"},
 	"another class": {"servers: {backupStorage: {storageClass: a}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Servers.BackupStorage.StorageClass = new("b") },
 		"spec.servers.backupStorage.storageClass: Forbidden: storageClass is b and was a: volumes that exist stay in their class; accepted: a"},
 	"a class all at once": {"metadata: {managedEtcd: {}}", func(s *ramcloudv1.RAMCloudClusterSpec) { s.Metadata.ManagedEtcd.Storage.StorageClass = new("b") },

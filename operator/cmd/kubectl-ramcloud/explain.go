@@ -50,7 +50,7 @@ var advice = map[string]string{
 	ramcloudv1.ReasonServersSilent:           "see whether the coordinator's node reaches the others: it may be the one that is cut off",
 	ramcloudv1.ReasonReconcileFailed:         "the message is what the API server said: a quota, an admission policy or a missing right",
 	ramcloudv1.ReasonIdentityChanged:         "bring the former metadata back (volume, etcd, prefix); the operator changes nothing before: docs/operating/troubleshooting.md",
-	ramcloudv1.ReasonResizeInfeasible:        "set the size to what is accepted, or let the storage class grow volumes (allowVolumeExpansion): docs/operating/storage.md",
+	ramcloudv1.ReasonResizeInfeasible:        "set the size to what is accepted, let the storage class grow volumes (allowVolumeExpansion: docs/operating/storage.md), or restart servers for their memory: docs/operating/troubleshooting.md",
 	ramcloudv1.ReasonRollPending:             "kubectl ramcloud diff shows what a roll would change: docs/operating/upgrades.md",
 	ramcloudv1.ReasonRollRefused:             "go through the versions between: docs/operating/upgrades.md, \"Two versions at a time\"",
 	ramcloudv1.ReasonPaused:                  "kubectl ramcloud resume lets the operator continue",

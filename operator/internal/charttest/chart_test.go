@@ -262,6 +262,7 @@ var why = map[string]string{
 	"ramcloud.dev ramcloudrecoveries/status":   "to report",
 	"ramcloud.dev ramcloudclusters/finalizers": "owner references that block the owner's deletion, where the API server asks for it",
 	" pods":                                     "coordinators, servers and etcd members; patched only to adopt what an orphaning delete left",
+	" pods/resize":                              "servers get another size of memory while they run",
 	" persistentvolumeclaims":                   "their volumes",
 	" services":                                 "their addresses",
 	" configmaps":                               "`<cluster>-connection`",

@@ -57,6 +57,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 		}
 	}
 	r.takeAway(ctx, o, d, done)
+	r.resizeServers(ctx, o, d, done)
 	r.deleteUnexposed(ctx, o, done)
 	r.publish(ctx, a, o, done)
 	r.applyBudgets(ctx, a, o, evictions, done)

@@ -70,8 +70,10 @@ type ClusterReconciler struct {
 	refused  refusals
 	// notReleased are the coordinator's refusals to release volumes.
 	notReleased refusals
-	shared      sharedObjects
-	started     time.Time // when this operator was set up
+	// notResized are the refusals of the API server and of servers to sizes of memory.
+	notResized refusals
+	shared     sharedObjects
+	started    time.Time // when this operator was set up
 }
 
 func (r *ClusterReconciler) now() time.Time {

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,6 +55,7 @@ type world struct {
 	asked       atomic.Value // the id that it was last asked about
 	clockAhead  atomic.Int64 // ns
 	refused     atomic.Value // a part of the paths that the operator may not write to; empty: none
+	forbidden   atomic.Value // a part of the paths for which the API server says Forbidden; empty: none
 }
 
 type countWrites struct {
@@ -67,8 +69,18 @@ func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 		if part, _ := c.w.refused.Load().(string); part != "" && strings.Contains(r.URL.Path, part) {
 			return nil, fmt.Errorf("the test refuses %s %s", r.Method, r.URL.Path)
 		}
+		if part, _ := c.w.forbidden.Load().(string); part != "" && strings.Contains(r.URL.Path, part) {
+			return forbidden(r), nil
+		}
 	}
 	return c.next.RoundTrip(r)
+}
+
+// forbidden is what an API server answers whose quota is used up.
+func forbidden(r *http.Request) *http.Response {
+	const text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"exceeded quota: little"}`
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: io.NopCloser(strings.NewReader(text))}
 }
 
 var names atomic.Int32

@@ -104,13 +104,19 @@ func (m member) volumeClaim(o *observed, generation int32) *corev1.PersistentVol
 }
 
 // differences lists how the running pod differs from the wanted one.
-func (m member) differences(o *observed) []string {
+func (m member) differences(o *observed, d plan.Decision) []string {
 	live, wanted := o.pods[m.name], m.wantedPod(o)
-	if live == nil || wanted == nil || live.Annotations[specs.AnnotationTemplate] == wanted.Annotations[specs.AnnotationTemplate] {
+	if live == nil || wanted == nil {
 		return nil
+	}
+	if live.Annotations[specs.AnnotationTemplate] == wanted.Annotations[specs.AnnotationTemplate] {
+		return stays(d.Memory[m.id])
 	}
 	if live.Annotations[specs.AnnotationRevision] == "" { // created before there were revisions, and adopted unchanged
 		live = specs.AsMade(o.cluster, live, m.id.Index)
+	}
+	if d.Live(m.id) {
+		return specs.DifferencesBesideMemory(live, wanted)
 	}
 	return specs.Differences(live, wanted)
 }

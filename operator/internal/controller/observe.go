@@ -49,6 +49,8 @@ type observed struct {
 	// notGrown has the API server's refusals to let volumes grow, by the pod's name; again is when to ask again, 0: never.
 	notGrown map[string]string
 	again    time.Duration
+	// limits are the limits of memory in the templates of servers' pods, by the revision's name.
+	limits map[string]int64
 	// orphans are objects without a controller, which are adopted. Volume claims are not included, because they may
 	// outlive their cluster.
 	orphans []client.Object
@@ -68,6 +70,7 @@ type observed struct {
 // observe reads from the cache.
 func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster) (*observed, error) {
 	o := &observed{cluster: cluster, read: map[string]client.Object{objectKey(cluster): cluster}, tokens: map[string]string{}, notGrown: map[string]string{},
+		limits:     map[string]int64{},
 		deprecated: cluster.Spec.Modernize()}
 	var (
 		pods       corev1.PodList
@@ -162,7 +165,11 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	existing := o.existing()
 	var servers []int32
 	for _, id := range existing {
-		out.Members = append(out.Members, o.memberForPlan(memberOf(o, id)))
+		m := o.memberForPlan(memberOf(o, id))
+		if id.Kind == plan.Server {
+			r.memoryForPlan(o, &m)
+		}
+		out.Members = append(out.Members, m)
 		if id.Kind == plan.Server {
 			servers = append(servers, id.Index)
 		}
@@ -171,6 +178,7 @@ func (r *ClusterReconciler) forPlan(ctx context.Context, o *observed) (plan.Obse
 	if out.Roles, err = r.rolesForPlan(o); err != nil {
 		return out, err
 	}
+	out.Memory = o.memoriesForPlan()
 	r.askReleases(ctx, o, &out)
 	if len(o.former) > 0 {
 		return out, nil // its claims are in the way until they are deleted

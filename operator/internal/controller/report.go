@@ -32,7 +32,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	for _, m := range o.members(d) {
 		member := o.memberForPlan(m)
 		in.Members = append(in.Members, member)
-		differs := m.differences(o)
+		differs := m.differences(o, d)
 		if len(differs) > 0 {
 			in.Pending = append(in.Pending, ramcloudv1.PendingRestart{Pod: m.name, Differs: differs, Waits: waits(d, input, member, o.cluster)})
 		}
@@ -49,6 +49,9 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		r.recordRecoveries(ctx, o, done)
 	}
 	in.Growing, in.NotGrowing = o.resizes(o.members(d))
+	if o.picture.Connected {
+		in.MemoryMoving, in.MemoryStaying = o.memoryTells(d)
+	}
 	in.Failed = done.of(fail)
 	wanted := status.Cluster(in)
 	// If the object has changed meanwhile, the computed status is outdated, so no events are emitted.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
 )
 
@@ -39,6 +40,17 @@ func (r *refusals) of(claim types.UID, what string, now time.Time, again time.Du
 	return &known
 }
 
+// last is the last refusal; nil: there is none, or it is time to ask again.
+func (r *refusals) last(key types.UID, now time.Time, again time.Duration) *refusal {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	known, refused := r.known[key]
+	if !refused || now.Sub(known.at) >= again {
+		return nil
+	}
+	return &known
+}
+
 // note stores a refusal; nil removes it.
 func (r *refusals) note(claim types.UID, no *refusal) {
 	r.mutex.Lock()
@@ -59,6 +71,12 @@ func (m member) resize(o *observed) specs.Resize {
 		return specs.Resize{}
 	}
 	return specs.ResizeOf(m.volumeClaim(o, m.generation(o)), m.claim(o))
+}
+
+// sized says whether the spec has the size of the member's volume. Otherwise the size follows from the log, and the
+// servers report for how large a log their volumes have room.
+func (m member) sized(o *observed) bool {
+	return m.id.Kind != plan.Server || o.cluster.Spec.Servers.BackupStorage.Size != nil
 }
 
 // growVolume requests a larger volume if the spec does. The API server decides whether the storage class allows it,
@@ -89,7 +107,12 @@ func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m membe
 	}
 	o.notGrown[m.name] = no.message
 	done.wait(name, no.message)
-	if left := no.at.Add(askAgainAfter).Sub(r.now()); left > 0 && (o.again == 0 || left < o.again) {
+	o.lookAgainAfter(no.at.Add(askAgainAfter).Sub(r.now()))
+}
+
+// lookAgainAfter: decide again after this time, also without an event.
+func (o *observed) lookAgainAfter(left time.Duration) {
+	if left > 0 && (o.again == 0 || left < o.again) {
 		o.again = left
 	}
 }
@@ -99,6 +122,7 @@ func (o *observed) resizes(members []member) (growing, infeasible []string) {
 	for _, m := range members {
 		resize := m.resize(o)
 		switch refused := o.notGrown[m.name]; {
+		case refused != "" && !m.sized(o): // nobody asked for that size
 		case refused != "":
 			infeasible = append(infeasible, "volume claim "+specs.VolumeClaimName(m.name, m.generation(o))+" cannot grow: "+refused)
 		case resize.Infeasible != "":

@@ -46,6 +46,9 @@ type Input struct {
 	Stranger string
 	// Growing has texts about volumes that grow, NotGrowing about those that cannot get the size in the spec.
 	Growing, NotGrowing []string
+	// MemoryMoving lists servers that get another size of memory while they run, MemoryStaying the servers that
+	// get it only by a restart. Both are empty while the coordinator does not answer.
+	MemoryMoving, MemoryStaying []string
 	// Deprecated lists old fields and values in the spec, and what to write instead.
 	Deprecated []string
 	// EvictionsHeld says why no server may be evicted now; empty: one may.
@@ -249,21 +252,33 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	}
 }
 
-// resizing sets the condition about volumes that do not have the size in the spec. A cluster without any
-// resize has no such condition.
+// resizing sets the condition about volumes, and about memory of servers, that do not have the size in the spec. A
+// cluster without any resize has no such condition.
 func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
+	before := meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionResizing)
 	set := func(value bool, reason, message string) {
 		set(in.Cluster, out, in.Now, ramcloudv1.ConditionResizing, truth(value), reason, message)
 	}
-	switch growing := len(in.Growing) > 0; {
-	case len(in.NotGrowing) > 0:
-		set(growing, ramcloudv1.ReasonResizeInfeasible, brief.List(slices.Concat(in.NotGrowing, in.Growing), "; "))
-	case growing:
-		set(true, ramcloudv1.ReasonVolumesGrowing, brief.List(in.Growing, "; "))
-	case meta.FindStatusCondition(in.Cluster.Status.Conditions, ramcloudv1.ConditionResizing) != nil:
+	moving, staying := slices.Concat(in.MemoryMoving, in.Growing), slices.Concat(in.MemoryStaying, in.NotGrowing)
+	switch {
+	case !in.Picture.Connected && before != nil && slices.Contains(memoryReasons, before.Reason):
+		// Only the coordinator knows the sizes of logs, so the condition stays unchanged.
+	case len(staying) > 0:
+		set(len(moving) > 0, ramcloudv1.ReasonResizeInfeasible, brief.List(slices.Concat(staying, moving), "; "))
+	case len(in.MemoryMoving) > 0:
+		set(true, ramcloudv1.ReasonMemoryResizing, brief.List(moving, "; "))
+	case len(in.Growing) > 0:
+		set(true, ramcloudv1.ReasonVolumesGrowing, brief.List(moving, "; "))
+	case before == nil:
+	case before.Reason == ramcloudv1.ReasonMemoryResizing || before.Reason == ramcloudv1.ReasonMemoryAsWanted:
+		set(false, ramcloudv1.ReasonMemoryAsWanted, "every server has the memory that spec asks for, and every volume the size")
+	default:
 		set(false, ramcloudv1.ReasonVolumesAsWanted, "every volume has the size that spec asks for; a server uses a larger one when it starts next")
 	}
 }
+
+// memoryReasons are the reasons that may be about memory.
+var memoryReasons = []string{ramcloudv1.ReasonMemoryResizing, ramcloudv1.ReasonMemoryAsWanted, ramcloudv1.ReasonResizeInfeasible}
 
 // Unread is the status of a cluster whose objects could not be read: the previous status with that error.
 func Unread(c *ramcloudv1.RAMCloudCluster, failed []string, now metav1.Time) ramcloudv1.RAMCloudClusterStatus {

@@ -528,6 +528,36 @@ func TestResizing(t *testing.T) {
 	}
 }
 
+// The condition reports the progress of memory, and becomes False at the end.
+func TestResizingTellsOfMemory(t *testing.T) {
+	in := input()
+	for _, test := range []struct {
+		name                    string
+		moving, staying, volume []string
+		silent                  bool
+		status                  metav1.ConditionStatus
+		reason, says            string
+	}{
+		{"moving", []string{"1 of 3", "a waits"}, nil, nil, false, metav1.ConditionTrue, "MemoryResizing", "1 of 3; a waits"},
+		{"silent", nil, nil, nil, true, metav1.ConditionTrue, "MemoryResizing", "1 of 3; a waits"},
+		{"beside volumes", []string{"1 of 3", "a waits"}, nil, []string{"v grows"}, false, metav1.ConditionTrue, "MemoryResizing", "1 of 3; a waits; v grows"},
+		{"some stay", []string{"a waits"}, []string{"b stays"}, nil, false, metav1.ConditionTrue, "ResizeInfeasible", "b stays; a waits"},
+		{"all stay", nil, []string{"b stays"}, nil, false, metav1.ConditionFalse, "ResizeInfeasible", "b stays"},
+		{"moving again", []string{"a waits"}, nil, nil, false, metav1.ConditionTrue, "MemoryResizing", "a waits"},
+		{"done", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
+		{"still done", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
+		{"volumes alone", nil, nil, []string{"v grows"}, false, metav1.ConditionTrue, "VolumesGrowing", "v grows"},
+		{"volumes alone, silent", nil, nil, []string{"w grows"}, true, metav1.ConditionTrue, "VolumesGrowing", "w grows"},
+	} {
+		in.MemoryMoving, in.MemoryStaying, in.Growing, in.Picture.Connected = test.moving, test.staying, test.volume, !test.silent
+		c := meta.FindStatusCondition(Cluster(in).Conditions, "Resizing")
+		if c == nil || c.Status != test.status || c.Reason != test.reason || c.Message != test.says {
+			t.Errorf("%s: %+v", test.name, c)
+		}
+		in.Cluster.Status = Cluster(in)
+	}
+}
+
 func TestReplicationFactorIsTheMasters(t *testing.T) {
 	in := input()
 	in.Picture.Status.Replication.ReplicasWanted = 3

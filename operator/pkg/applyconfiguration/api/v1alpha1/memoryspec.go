@@ -14,7 +14,8 @@ import (
 //
 // MemorySpec sizes a server's memory.
 type MemorySpecApplyConfiguration struct {
-	// Memory of the log, which holds the objects. It cannot be changed.
+	// Memory of the log, which holds the objects. Servers that run get another size one after the other, without a restart,
+	// where Kubernetes can change the memory of their pods; else they get it when they are restarted (condition Resizing).
 	Log *resource.Quantity `json:"log,omitempty"`
 	// Memory of the hash table, as a fraction of the log's.
 	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
