@@ -11,8 +11,8 @@ const (
 )
 
 // setOptions makes the kernel give up, as in the C++ client, when sent bytes are not acknowledged for twenty
-// seconds: without this, the kernel would wait a quarter of an hour for a peer that vanished (its node died,
-// its address is gone). If the option is refused, connecting still works.
+// seconds: without this, the kernel would wait a quarter of an hour for an unreachable peer (its node
+// failed, or its address no longer exists). If the option is refused, connecting still works.
 func setOptions(_, _ string, connection syscall.RawConn) error {
 	return connection.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(userTimeout.Milliseconds()))

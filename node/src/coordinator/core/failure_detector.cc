@@ -285,7 +285,7 @@ Task<ProbeResult> FailureDetector::probe(uint64_t server_id) {
   co_return probed;
 }
 
-/// Another server at its address means that it is gone, unless it has not received its id yet.
+/// Another server at its address means that it has crashed, unless it has not received its id yet.
 PeerState FailureDetector::state_of(uint64_t server_id, const ProbeResult& probed) {
   const bool premature =
       probed.state == PeerState::kStranger && !state_.servers.at(server_id).answered;

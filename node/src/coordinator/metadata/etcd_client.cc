@@ -10,7 +10,7 @@ grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(64 << 20);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Keepalive pings detect a peer that vanished. (Every call has a deadline as well, because gRPC
+  // Keepalive pings detect an unreachable peer. (Every call has a deadline as well, because gRPC
   // stops these pings on a connection without other traffic.)
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);

@@ -87,10 +87,10 @@ Result<std::pair<UniqueFd, HostPort>> start_listen(const HostPort& address) {
 
 void set_options(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A peer that vanished (its node died, its address is gone) is detected within about twenty
-  // seconds if bytes wait for it, otherwise within a minute and a half. Not sooner: a server whose
-  // replication waits until a dead backup is given up (ten seconds) reads no requests meanwhile,
-  // which looks the same to the kernel.
+  // An unreachable peer (its node failed, or its address no longer exists) is detected within about
+  // twenty seconds if bytes wait for it, otherwise within a minute and a half. Not sooner: a server
+  // whose replication waits until a dead backup is given up (ten seconds) reads no requests
+  // meanwhile, which looks the same to the kernel.
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 20'000);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 60);
