@@ -15,7 +15,7 @@
 
 #include "base/logging.h"
 #include "runtime/thread.h"
-#include "transport/lobby.h"
+#include "transport/filtering_acceptor.h"
 
 namespace ramcloud::daemon {
 
@@ -105,19 +105,21 @@ std::string_view field_of(ByteView head, std::string_view lower_case_name) {
 }
 
 /// The library gets only complete requests, so it never waits for a client's bytes.
-Lobby::Verdict is_whole_request(ByteView bytes) {
+FilteringAcceptor::Verdict is_whole_request(ByteView bytes) {
   // HTTP methods are in capitals: other bytes are refused at once, not after the deadline.
-  if (bytes.front() < 'A' || bytes.front() > 'Z') return Lobby::Verdict::kRefuse;
+  if (bytes.front() < 'A' || bytes.front() > 'Z') return FilteringAcceptor::Verdict::kRefuse;
   const size_t end = bytes.find("\r\n\r\n");
-  if (end == ByteView::npos) return Lobby::Verdict::kWait;
+  if (end == ByteView::npos) return FilteringAcceptor::Verdict::kWait;
   const ByteView head = bytes.substr(0, end);
-  if (!field_of(head, "transfer-encoding").empty()) return Lobby::Verdict::kRefuse;
+  if (!field_of(head, "transfer-encoding").empty()) return FilteringAcceptor::Verdict::kRefuse;
   const std::string_view length = field_of(head, "content-length");
-  if (length.empty()) return Lobby::Verdict::kAdmit;
+  if (length.empty()) return FilteringAcceptor::Verdict::kAdmit;
   size_t wanted = 0;
   const auto parsed = std::from_chars(length.data(), length.data() + length.size(), wanted);
-  if (parsed.ec != std::errc() || wanted > kMaxBodyBytes) return Lobby::Verdict::kRefuse;
-  return bytes.size() - end - 4 < wanted ? Lobby::Verdict::kWait : Lobby::Verdict::kAdmit;
+  if (parsed.ec != std::errc() || wanted > kMaxBodyBytes)
+    return FilteringAcceptor::Verdict::kRefuse;
+  return bytes.size() - end - 4 < wanted ? FilteringAcceptor::Verdict::kWait
+                                         : FilteringAcceptor::Verdict::kAdmit;
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ struct HttpServer::Impl {
 
   Impl(MetricsRegistry& metrics, const HttpOptions& o)
       : options(o),
-        lobby(
+        acceptor(
             {.port = "http",
              .max_connections = o.max_connections,
              .first_bytes_timeout = o.request_timeout},
@@ -137,7 +139,7 @@ struct HttpServer::Impl {
   void enqueue(UniqueFd fd) {
     {
       const std::lock_guard guard(mutex);
-      queue.push_back(std::move(fd));  // bounded by the lobby's limit
+      queue.push_back(std::move(fd));  // bounded by the acceptor's limit
     }
     changed.notify_one();
   }
@@ -163,7 +165,7 @@ struct HttpServer::Impl {
   bool stopping = false;       // guarded by mutex
   std::deque<UniqueFd> queue;  // guarded by mutex
   std::vector<Thread> threads;
-  Lobby lobby;
+  FilteringAcceptor acceptor;
 };
 
 namespace {
@@ -222,7 +224,7 @@ HttpServer::~HttpServer() {
 }
 
 Result<HostPort> HttpServer::start(const HostPort& address) {
-  auto bound = impl_->lobby.start(address);
+  auto bound = impl_->acceptor.start(address);
   if (!bound) {
     return fail(StatusCode::kIoError, fmt::format("HTTP: {}", bound.error().message()));
   }
@@ -234,7 +236,7 @@ Result<HostPort> HttpServer::start(const HostPort& address) {
 }
 
 void HttpServer::stop() {
-  impl_->lobby.stop();
+  impl_->acceptor.stop();
   {
     const std::lock_guard guard(impl_->mutex);
     impl_->stopping = true;

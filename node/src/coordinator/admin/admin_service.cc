@@ -14,7 +14,7 @@
 #include "base/logging.h"
 #include "coordinator/admin/admin_convert.h"
 #include "coordinator/core/checks.h"
-#include "transport/lobby.h"
+#include "transport/filtering_acceptor.h"
 
 namespace ramcloud {
 namespace pb = admin::v1;
@@ -468,11 +468,13 @@ class Gate final : public LeadershipListener {
 namespace {
 
 /// A connection is passed to gRPC when its peer has sent the HTTP/2 preface.
-Lobby::Verdict is_http2_preface(ByteView bytes) {
+FilteringAcceptor::Verdict is_http2_preface(ByteView bytes) {
   constexpr ByteView kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   const size_t common = std::min(bytes.size(), kPreface.size());
-  if (bytes.substr(0, common) != kPreface.substr(0, common)) return Lobby::Verdict::kRefuse;
-  return common == kPreface.size() ? Lobby::Verdict::kAdmit : Lobby::Verdict::kWait;
+  if (bytes.substr(0, common) != kPreface.substr(0, common))
+    return FilteringAcceptor::Verdict::kRefuse;
+  return common == kPreface.size() ? FilteringAcceptor::Verdict::kAdmit
+                                   : FilteringAcceptor::Verdict::kWait;
 }
 
 /// Limits the memory of one connection, and of all of them, inside gRPC.
@@ -496,7 +498,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
       : reactor(node.reactor()),
         options(o),
         gate(std::make_shared<Gate>(node, o)),
-        lobby(
+        filter(
             {.port = "admin",
              .max_connections = o.max_connections,
              .first_bytes_timeout = o.hello_timeout},
@@ -688,7 +690,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
       if (const auto stream = weak.lock()) stream->finish(kStopping);
     }
     gate.reset();
-    lobby.stop();
+    filter.stop();
     if (server == nullptr) return;
     // A watcher that does not read keeps its stream open, so streams are cut after a short time.
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
@@ -699,7 +701,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   Reactor& reactor;
   const Options options;
   std::shared_ptr<Gate> gate;  // reset on the reactor's thread only
-  Lobby lobby;
+  FilteringAcceptor filter;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   std::mutex mutex;
@@ -727,7 +729,7 @@ Result<HostPort> AdminService::start(const HostPort& address) {
   if (impl_->server == nullptr) {
     return fail(StatusCode::kInternal, "the admin API's gRPC server does not start");
   }
-  auto listening = impl_->lobby.start(address);
+  auto listening = impl_->filter.start(address);
   if (!listening) {
     return fail(StatusCode::kIoError,
                 fmt::format("the admin API cannot {}", listening.error().message()));

@@ -18,7 +18,7 @@
 
 namespace ramcloud {
 
-class Lobby {
+class FilteringAcceptor {
  public:
   struct Options {
     std::string port = {};         // "http" or "admin": the metrics' label, and the thread's name
@@ -27,18 +27,18 @@ class Lobby {
     Duration first_bytes_timeout = 5s;
   };
   enum class Verdict : uint8_t { kWait, kAdmit, kRefuse };
-  /// Judges the first bytes that have arrived so far; on the lobby's thread.
+  /// Judges the first bytes that have arrived so far; on the acceptor's thread.
   using Judge = std::function<Verdict(ByteView first_bytes)>;
-  /// Gives a connection to the library: non-blocking, with its first bytes unread. On the lobby's
+  /// Gives a connection to the library: non-blocking, with its first bytes unread. On the acceptor's
   /// thread.
   using Admit = std::function<void(UniqueFd)>;
 
   /// `metrics` outlives it.
-  Lobby(Options options, Judge judge, Admit admit, MetricsRegistry& metrics);
+  FilteringAcceptor(Options options, Judge judge, Admit admit, MetricsRegistry& metrics);
   /// As stop().
-  ~Lobby();
-  Lobby(const Lobby&) = delete;
-  Lobby& operator=(const Lobby&) = delete;
+  ~FilteringAcceptor();
+  FilteringAcceptor(const FilteringAcceptor&) = delete;
+  FilteringAcceptor& operator=(const FilteringAcceptor&) = delete;
 
   /// Starts accepting; returns the bound address (port 0: any free port).
   Result<HostPort> start(const HostPort& address);

@@ -1,4 +1,4 @@
-#include "transport/lobby.h"
+#include "transport/filtering_acceptor.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -15,17 +15,19 @@ namespace ramcloud {
 namespace {
 
 /// Admits connections that begin with "hello", and keeps them.
-class LobbyTest : public ::testing::Test {
+class FilteringAcceptorTest : public ::testing::Test {
  protected:
-  void begin(Lobby::Options options) {
+  void begin(FilteringAcceptor::Options options) {
     options.port = "test";
-    lobby = std::make_unique<Lobby>(
+    acceptor = std::make_unique<FilteringAcceptor>(
         options,
         [](ByteView bytes) {
           constexpr ByteView kWanted = "hello";
           const size_t common = std::min(bytes.size(), kWanted.size());
-          if (bytes.substr(0, common) != kWanted.substr(0, common)) return Lobby::Verdict::kRefuse;
-          return common == kWanted.size() ? Lobby::Verdict::kAdmit : Lobby::Verdict::kWait;
+          if (bytes.substr(0, common) != kWanted.substr(0, common))
+            return FilteringAcceptor::Verdict::kRefuse;
+          return common == kWanted.size() ? FilteringAcceptor::Verdict::kAdmit
+                                          : FilteringAcceptor::Verdict::kWait;
         },
         [this](UniqueFd fd) {
           const std::lock_guard guard(mutex);
@@ -33,7 +35,7 @@ class LobbyTest : public ::testing::Test {
           changed.notify_all();
         },
         metrics);
-    const auto bound = lobby->start({"127.0.0.1", 0});
+    const auto bound = acceptor->start({"127.0.0.1", 0});
     ASSERT_TRUE(bound.has_value()) << bound.error().to_string();
     address = *bound;
   }
@@ -70,10 +72,10 @@ class LobbyTest : public ::testing::Test {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<UniqueFd> admitted;
-  std::unique_ptr<Lobby> lobby;  // last: its thread uses the others
+  std::unique_ptr<FilteringAcceptor> acceptor;  // last: its thread uses the others
 };
 
-TEST_F(LobbyTest, WhoSaysTheRightBytesComesInWithThem) {
+TEST_F(FilteringAcceptorTest, WhoSaysTheRightBytesComesInWithThem) {
   begin({.max_connections = 4});
   const UniqueFd fd = visitor("he");
   say(fd, "llo, world");
@@ -83,7 +85,7 @@ TEST_F(LobbyTest, WhoSaysTheRightBytesComesInWithThem) {
   EXPECT_EQ(ByteView(bytes, 12), "hello, world");
 }
 
-TEST_F(LobbyTest, GarbageAndTooManyBytesAreRefused) {
+TEST_F(FilteringAcceptorTest, GarbageAndTooManyBytesAreRefused) {
   begin({.max_connections = 4, .max_first_bytes = 4});
   EXPECT_TRUE(is_closed(visitor("GARBAGE")));
   EXPECT_TRUE(is_closed(visitor("hell")));  // would be right, but more is not looked at
@@ -91,7 +93,7 @@ TEST_F(LobbyTest, GarbageAndTooManyBytesAreRefused) {
   EXPECT_TRUE(admitted.empty());
 }
 
-TEST_F(LobbyTest, WhoSaysNothingOrByteByByteHasLimitedTime) {
+TEST_F(FilteringAcceptorTest, WhoSaysNothingOrByteByByteHasLimitedTime) {
   begin({.max_connections = 4, .first_bytes_timeout = 50ms});
   const UniqueFd silent = visitor(), slow = visitor("h");
   EXPECT_TRUE(is_closed(silent));
@@ -99,7 +101,7 @@ TEST_F(LobbyTest, WhoSaysNothingOrByteByByteHasLimitedTime) {
   EXPECT_EQ(count("timed_out"), 2u);
 }
 
-TEST_F(LobbyTest, TheOldestThatWaitsMakesPlace) {
+TEST_F(FilteringAcceptorTest, TheOldestThatWaitsMakesPlace) {
   begin({.max_connections = 2, .first_bytes_timeout = 10min});
   const UniqueFd first = visitor();
   const UniqueFd second = visitor("h");
@@ -111,7 +113,7 @@ TEST_F(LobbyTest, TheOldestThatWaitsMakesPlace) {
   EXPECT_TRUE(wait_for_admitted(2));
 }
 
-TEST_F(LobbyTest, ThoseInsideCountUntilTheyAreClosed) {
+TEST_F(FilteringAcceptorTest, ThoseInsideCountUntilTheyAreClosed) {
   begin({.max_connections = 1});
   const UniqueFd first = visitor("hello");
   ASSERT_TRUE(wait_for_admitted(1));
@@ -124,7 +126,7 @@ TEST_F(LobbyTest, ThoseInsideCountUntilTheyAreClosed) {
   EXPECT_TRUE(wait_for_admitted(1));
 }
 
-TEST_F(LobbyTest, AcceptsAgainWhenThereAreDescriptorsAgain) {
+TEST_F(FilteringAcceptorTest, AcceptsAgainWhenThereAreDescriptorsAgain) {
 #if defined(__has_feature)
 #if __has_feature(undefined_behavior_sanitizer)
   GTEST_SKIP()
@@ -147,10 +149,10 @@ TEST_F(LobbyTest, AcceptsAgainWhenThereAreDescriptorsAgain) {
   EXPECT_TRUE(wait_for_admitted(1));
 }
 
-TEST_F(LobbyTest, StoppingClosesThePortAndWhoWaits) {
+TEST_F(FilteringAcceptorTest, StoppingClosesThePortAndWhoWaits) {
   begin({.max_connections = 4});
   const UniqueFd fd = visitor("h");
-  lobby->stop();
+  acceptor->stop();
   EXPECT_TRUE(is_closed(fd));
   UniqueFd late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const auto to = numeric_address("127.0.0.1", address.port);

@@ -1,4 +1,4 @@
-#include "transport/lobby.h"
+#include "transport/filtering_acceptor.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -45,7 +45,7 @@ ino_t inode_of(int fd) {
 
 }  // namespace
 
-struct Lobby::Impl {
+struct FilteringAcceptor::Impl {
   struct Waiting {
     UniqueFd fd;
     Time deadline;
@@ -187,7 +187,7 @@ struct Lobby::Impl {
   SystemClock clock;
   UniqueFd epoll, wake, listener;
   std::atomic<bool> stopping{false};
-  // Used by the lobby's thread only.
+  // Used by the acceptor's thread only.
   std::vector<char> first_bytes;
   std::list<Waiting> waiting;  // in order of arrival, which is also that of their deadlines
   std::map<int, std::list<Waiting>::iterator> by_fd;
@@ -197,15 +197,16 @@ struct Lobby::Impl {
   Thread thread;
 };
 
-Lobby::Lobby(Options options, Judge judge, Admit admit, MetricsRegistry& metrics)
+FilteringAcceptor::FilteringAcceptor(Options options, Judge judge, Admit admit,
+                                     MetricsRegistry& metrics)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(judge), std::move(admit),
                                    metrics)) {}
 
-Lobby::~Lobby() {
+FilteringAcceptor::~FilteringAcceptor() {
   stop();
 }
 
-Result<HostPort> Lobby::start(const HostPort& address) {
+Result<HostPort> FilteringAcceptor::start(const HostPort& address) {
   auto listening = tcp::start_listen(address);
   if (!listening) return fail(std::move(listening.error()));
   impl_->listener = std::move(listening->first);
@@ -222,7 +223,7 @@ Result<HostPort> Lobby::start(const HostPort& address) {
   return listening->second;
 }
 
-void Lobby::stop() {
+void FilteringAcceptor::stop() {
   if (!impl_->listener.valid()) return;
   impl_->stopping = true;
   const uint64_t one = 1;
