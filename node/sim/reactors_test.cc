@@ -18,7 +18,7 @@
 #include "client/blocking_client.h"
 #include "coordinator/core/coordinator_node.h"
 #include "coordinator/metadata/sim_metadata.h"
-#include "daemon/machinery.h"
+#include "daemon/daemon_runtime.h"
 #include "runtime/posix_disk.h"
 #include "server/forwarder.h"
 #include "server/server_node.h"
@@ -27,7 +27,7 @@
 namespace ramcloud::sim {
 namespace {
 
-using daemon::Machinery;
+using daemon::DaemonRuntime;
 
 constexpr uint32_t kReactors = 4;
 constexpr Duration kPoll = 0us;  // there are many more threads than cores
@@ -37,33 +37,33 @@ constexpr uint32_t kFewer = testing::kSanitized ? 10 : 1;
 /// A coordinator on a thread of its own; its metadata is in memory.
 class Leader {
  public:
-  Leader() : rpc_(machinery_.reactor(), machinery_.transport()) {
+  Leader() : rpc_(runtime_.reactor(), runtime_.transport()) {
     Coordinator::Options options;
     options.cluster_name = "threads";
     options.version = "test";
     node_ = std::make_unique<CoordinatorNode>(
-        rpc_, machinery_.transport(), metadata_, machinery_.metrics(), options,
+        rpc_, runtime_.transport(), metadata_, runtime_.metrics(), options,
         [](const Status& why) { ADD_FAILURE() << why.to_string(); });
-    const auto bound = machinery_.transport().listen({"127.0.0.1", 0}, Side::kInside, *node_);
+    const auto bound = runtime_.transport().listen({"127.0.0.1", 0}, Side::kInside, *node_);
     EXPECT_TRUE(bound.has_value());
     locator_ = {"tcp", *bound};
     node_->set_addresses({locator_.to_string(), "", "", ""});
     node_->start();
-    machinery_.start("coordinator");
+    runtime_.start("coordinator");
   }
   ~Leader() {
     std::promise<void> done;
-    machinery_.reactor().post([&] { node_->shut_down([&] { done.set_value(); }); });
+    runtime_.reactor().post([&] { node_->shut_down([&] { done.set_value(); }); });
     done.get_future().wait();
-    machinery_.stop();
+    runtime_.stop();
   }
   const Locator& locator() const { return locator_; }
 
  private:
-  Machinery machinery_{kPoll, TcpOptions{}};
+  DaemonRuntime runtime_{kPoll, TcpOptions{}};
   RpcClient rpc_;
   SimMetadataState state_;
-  SimMetadata metadata_{machinery_.reactor(), state_, {.lease = 600s}};
+  SimMetadata metadata_{runtime_.reactor(), state_, {.lease = 600s}};
   Locator locator_;
   std::unique_ptr<CoordinatorNode> node_;
 };
@@ -74,12 +74,12 @@ class Server {
     std::vector<TcpTransport*> others;
     std::vector<server::ReactorResources> more;
     for (size_t i = 1; i < kReactors; ++i) {
-      auto& lane = machinery_.lane(i);
+      auto& lane = runtime_.lane(i);
       others.push_back(&lane.transport);
       more.push_back({lane.reactor, lane.transport, lane.metrics});
     }
-    machinery_.transport().spread_over(others, &server::any_reactor_serves);
-    const auto bound = machinery_.transport().listen({"127.0.0.1", 0}, Side::kInside, forward_);
+    runtime_.transport().spread_over(others, &server::any_reactor_serves);
+    const auto bound = runtime_.transport().listen({"127.0.0.1", 0}, Side::kInside, forward_);
     EXPECT_TRUE(bound.has_value());
     locator_ = {"tcp", *bound};
     server::ServerNodeOptions options;
@@ -95,14 +95,14 @@ class Server {
     options.read_bytes_per_second = 100u << 20;
     options.prefault = false;
     node_ = std::make_unique<server::ServerNode>(
-        reactor(), machinery_.transport(), disk_, machinery_.metrics(), options,
+        reactor(), runtime_.transport(), disk_, runtime_.metrics(), options,
         [](const Status& why) { ADD_FAILURE() << why.to_string(); }, more);
     forward_.target = &node_->registry();
     for (size_t i = 1; i < kReactors; ++i) {
-      machinery_.lane(i).transport.serve_handed_over(node_->registry(i));
+      runtime_.lane(i).transport.serve_handed_over(node_->registry(i));
     }
     EXPECT_EQ(node_->start().to_string(), "OK");
-    machinery_.start("server");
+    runtime_.start("server");
   }
   ~Server() {
     std::promise<void> done;
@@ -113,13 +113,13 @@ class Server {
       });
     });
     done.get_future().wait();
-    machinery_.stop();
+    runtime_.stop();
     EXPECT_EQ(node_->check_invariants(), "");
     node_.reset();
   }
   bool ready() const { return node_->ready(); }
-  Reactor& reactor(size_t i = 0) { return machinery_.lane(i).reactor; }
-  Machinery& machinery() { return machinery_; }
+  Reactor& reactor(size_t i = 0) { return runtime_.lane(i).reactor; }
+  DaemonRuntime& runtime() { return runtime_; }
   const Locator& locator() const { return locator_; }
   uint64_t id() const { return node_->server_id(); }
 
@@ -131,7 +131,7 @@ class Server {
       target->on_request(handle, header, body);
     }
   };
-  Machinery machinery_{kPoll, TcpOptions{}, kReactors};
+  DaemonRuntime runtime_{kPoll, TcpOptions{}, kReactors};
   PosixDisk disk_;
   Forward forward_;
   Locator locator_;
@@ -175,7 +175,7 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
     std::vector<uint64_t> sums(kReactors);
     for (auto& server : servers_) {
       for (size_t i = 0; i < kReactors; ++i) {
-        auto& metrics = server->machinery().lane(i).metrics;
+        auto& metrics = server->runtime().lane(i).metrics;
         sums[i] += metrics.counter(name, "", {{"reactor", std::to_string(i)}}).value();
       }
     }
@@ -266,8 +266,8 @@ TEST_P(ReactorsTest, ACounterCountsEveryIncrementOnce) {
   uint64_t without = 0;
   for (auto& server : servers_) {
     for (size_t i = 0; i < kReactors; ++i) {
-      auto& requests = server->machinery().lane(i).metrics.counter("ramcloud_operations_total", "",
-                                                                   {{"op", "increment"}});
+      auto& requests = server->runtime().lane(i).metrics.counter("ramcloud_operations_total", "",
+                                                                 {{"op", "increment"}});
       without += requests.value() == 0;
     }
   }
@@ -403,7 +403,7 @@ class Hang {
 };
 
 TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
-  Machinery own(kPoll, TcpOptions{});
+  DaemonRuntime own(kPoll, TcpOptions{});
   Server& server = *servers_.front();
   const auto call = [&](RpcClient& rpc, wire::Opcode opcode, std::string body, Duration timeout) {
     return run_task(own.reactor(), rpc.call(server.locator(), server.id(), opcode, std::move(body),
@@ -433,7 +433,7 @@ TEST_P(ReactorsTest, APingIsAnsweredOnlyWhenEveryReactorTurns) {
 /// While the first reactor hangs, the number of requests that wait for it is bounded, and so is the
 /// time for which they count.
 TEST_P(ReactorsTest, RequestsThatAreForwardedTakeALimitedAmountOfMemory) {
-  Machinery own(kPoll, TcpOptions{});
+  DaemonRuntime own(kPoll, TcpOptions{});
   Server& server = *servers_.front();
   RpcClient moves(own.reactor(), own.transport());
   const auto call = [&](wire::Opcode opcode, std::string body) {

@@ -8,8 +8,8 @@
 #include "base/logging.h"
 #include "coordinator/admin/admin_service.h"
 #include "coordinator/core/coordinator_node.h"
+#include "daemon/daemon_runtime.h"
 #include "daemon/http_server.h"
-#include "daemon/machinery.h"
 #include "daemon/metadata_place.h"
 #include "runtime/posix_disk.h"
 #include "server/forwarder.h"
@@ -35,7 +35,7 @@ HostPort with_port(HostPort address, uint16_t port) {
 struct ServerProcess::Impl {
   ServerOptions options;
   StopSignals& signals;
-  Machinery machinery;
+  DaemonRuntime runtime;
   std::unique_ptr<PosixDisk> disk;
   HttpServer http;
   std::unique_ptr<server::ServerNode> node;
@@ -47,10 +47,10 @@ struct ServerProcess::Impl {
   Impl(ServerOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common.poll_for, options.limits.data, options.reactors),
+        runtime(options.common.poll_for, options.limits.data, options.reactors),
         http(
-            machinery.metrics(), [this] { return machinery.trace_json(); },
-            [this] { return machinery.check_turns(); },
+            runtime.metrics(), [this] { return runtime.trace_json(); },
+            [this] { return runtime.check_turns(); },
             [this] {
               const server::ServerNode* seen = seen_node;
               return seen != nullptr ? seen->why_not_ready() : "the server starts";
@@ -88,11 +88,11 @@ struct ServerProcess::Impl {
     // The node's registry must exist before we listen, but its locator needs the bound port. So
     // listen with a handler that forwards to the registry.
     std::vector<TcpTransport*> others;
-    for (size_t i = 1; i < machinery.reactors(); ++i) {
-      others.push_back(&machinery.lane(i).transport);
+    for (size_t i = 1; i < runtime.reactors(); ++i) {
+      others.push_back(&runtime.lane(i).transport);
     }
-    machinery.transport().spread_over(others, &server::any_reactor_serves);
-    auto bound = machinery.transport().listen(options.listen, Side::kInside, forward);
+    runtime.transport().spread_over(others, &server::any_reactor_serves);
+    auto bound = runtime.transport().listen(options.listen, Side::kInside, forward);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
     auto bound_http = http.start(options.http_listen);
@@ -101,7 +101,7 @@ struct ServerProcess::Impl {
     RC_RETURN_IF_ERROR(make_disk());
     make_node();
     RC_RETURN_IF_ERROR(node->start());
-    machinery.start(options.name.empty() ? "server" : options.name);
+    runtime.start(options.name.empty() ? "server" : options.name);
     running = true;
     log_info("server.started", {{"listen", address.to_string()},
                                 {"http", http_address.to_string()},
@@ -111,7 +111,7 @@ struct ServerProcess::Impl {
   }
 
   Status make_disk() {
-    auto engine = make_disk_engine(machinery.reactor(), machinery.lane(0).events, options.disk_io);
+    auto engine = make_disk_engine(runtime.reactor(), runtime.lane(0).events, options.disk_io);
     if (!engine) {
       return {engine.error().code(), fmt::format("--disk-io {}: {}", disk_io_name(options.disk_io),
                                                  engine.error().message())};
@@ -124,38 +124,37 @@ struct ServerProcess::Impl {
 
   void make_node() {
     std::vector<server::ReactorResources> more;
-    for (size_t i = 1; i < machinery.reactors(); ++i) {
-      auto& lane = machinery.lane(i);
+    for (size_t i = 1; i < runtime.reactors(); ++i) {
+      auto& lane = runtime.lane(i);
       more.push_back({lane.reactor, lane.transport, lane.metrics});
     }
     node = std::make_unique<server::ServerNode>(
-        machinery.reactor(), machinery.transport(), *disk, machinery.metrics(), node_options(),
+        runtime.reactor(), runtime.transport(), *disk, runtime.metrics(), node_options(),
         [this](Status why) { signals.request_stop(std::move(why)); }, more);
     seen_node = node.get();
     forward.target = &node->registry();
-    for (size_t i = 1; i < machinery.reactors(); ++i) {
-      machinery.lane(i).transport.serve_handed_over(node->registry(i));
+    for (size_t i = 1; i < runtime.reactors(); ++i) {
+      runtime.lane(i).transport.serve_handed_over(node->registry(i));
     }
   }
 
   void announce_stop() {
     std::promise<void> done;
-    machinery.reactor().post(
-        [&] { node->announce_stop([&](const Status&) { done.set_value(); }); });
+    runtime.reactor().post([&] { node->announce_stop([&](const Status&) { done.set_value(); }); });
     done.get_future().wait();
   }
 
   void stop() {
     if (running) {
       std::promise<void> done;
-      machinery.reactor().post([&] {
+      runtime.reactor().post([&] {
         node->shut_down([&](const Status& status) {
           if (!status.ok()) log_warn("backup.not_synced_at_end", {{"reason", status}});
           done.set_value();
         });
       });
       done.get_future().wait();
-      machinery.stop();
+      runtime.stop();
     }
     http.stop();
     node.reset();
@@ -206,7 +205,7 @@ Status run_server(const ServerOptions& options, StopSignals& signals) {
 struct CoordinatorProcess::Impl {
   CoordinatorOptions options;
   StopSignals& signals;
-  Machinery machinery;
+  DaemonRuntime runtime;
   HttpServer http;
   RpcClient rpc;
   std::unique_ptr<MetadataStore> metadata;
@@ -218,24 +217,24 @@ struct CoordinatorProcess::Impl {
   Impl(CoordinatorOptions o, StopSignals& s)
       : options(std::move(o)),
         signals(s),
-        machinery(options.common.poll_for, options.limits.data),
+        runtime(options.common.poll_for, options.limits.data),
         http(
-            machinery.metrics(), [this] { return machinery.trace_json(); },
-            [this] { return machinery.check_turns(); },
+            runtime.metrics(), [this] { return runtime.trace_json(); },
+            [this] { return runtime.check_turns(); },
             [this] {
               return node && node->useful() ? std::string()
                                             : "does not lead, and does not know who does: is the "
                                               "metadata store there?";
             },
             options.limits.http),
-        rpc(machinery.reactor(), machinery.transport()) {}
+        rpc(runtime.reactor(), runtime.transport()) {}
 
   Status listen() {
-    auto bound = machinery.transport().listen(options.listen, Side::kInside, *node);
+    auto bound = runtime.transport().listen(options.listen, Side::kInside, *node);
     if (!bound) return std::move(bound.error());
     address = with_port(options.listen, bound->port);
     if (options.listen_outside) {
-      auto outside = machinery.transport().listen(*options.listen_outside, Side::kOutside, *node);
+      auto outside = runtime.transport().listen(*options.listen_outside, Side::kOutside, *node);
       if (!outside) return std::move(outside.error());
     }
     auto bound_http = http.start(options.http_listen);
@@ -259,7 +258,7 @@ struct CoordinatorProcess::Impl {
   }
 
   Status start() {
-    auto opened = open_metadata(machinery.reactor(), options.metadata);
+    auto opened = open_metadata(runtime.reactor(), options.metadata);
     if (!opened) return std::move(opened.error());
     metadata = std::move(*opened);
     Coordinator::Options o;
@@ -268,16 +267,16 @@ struct CoordinatorProcess::Impl {
     o.detector.thresholds.silence = options.server_silence;
     o.recoveries.query.returning = options.volume_return;
     node = std::make_unique<CoordinatorNode>(
-        rpc, machinery.transport(), *metadata, machinery.metrics(), o,
+        rpc, runtime.transport(), *metadata, runtime.metrics(), o,
         [this](Status why) { signals.request_stop(std::move(why)); });
     admin = std::make_unique<AdminService>(
         *node,
         AdminService::Options{.max_connections = options.limits.max_admin_connections,
                               .hello_timeout = options.limits.data.hello_timeout},
-        machinery.metrics());
+        runtime.metrics());
     RC_RETURN_IF_ERROR(listen());
     node->start();
-    machinery.start("coordinator");
+    runtime.start("coordinator");
     running = true;
     log_info("coordinator.started", {{"listen", address.to_string()},
                                      {"admin", admin_address.to_string()},
@@ -289,10 +288,10 @@ struct CoordinatorProcess::Impl {
   void stop() {
     if (running) {
       std::promise<void> done;
-      machinery.reactor().post([&] { node->shut_down([&] { done.set_value(); }); });
+      runtime.reactor().post([&] { node->shut_down([&] { done.set_value(); }); });
       done.get_future().wait();
-      machinery.on_reactor([this] { admin->stop(); });
-      machinery.stop();
+      runtime.on_reactor([this] { admin->stop(); });
+      runtime.stop();
     }
     http.stop();
     admin.reset();

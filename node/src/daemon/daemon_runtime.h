@@ -18,7 +18,7 @@
 
 namespace ramcloud::daemon {
 
-class Machinery {
+class DaemonRuntime {
  public:
   /// A reactor with its thread, transport and trace; its counters are a shard of the daemon's.
   struct Lane {
@@ -33,10 +33,10 @@ class Machinery {
          uint32_t index);
   };
 
-  Machinery(Duration poll_for, const TcpOptions& limits, uint32_t reactors = 1);
-  ~Machinery();
-  Machinery(const Machinery&) = delete;
-  Machinery& operator=(const Machinery&) = delete;
+  DaemonRuntime(Duration poll_for, const TcpOptions& limits, uint32_t reactors = 1);
+  ~DaemonRuntime();
+  DaemonRuntime(const DaemonRuntime&) = delete;
+  DaemonRuntime& operator=(const DaemonRuntime&) = delete;
 
   Clock& clock() { return clock_; }
   MetricsRegistry& metrics() { return metrics_; }

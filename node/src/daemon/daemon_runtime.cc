@@ -1,4 +1,4 @@
-#include "daemon/machinery.h"
+#include "daemon/daemon_runtime.h"
 
 #include <fmt/core.h>
 #include <malloc.h>
@@ -23,8 +23,8 @@ TcpOptions share_of(TcpOptions limits, uint32_t reactors) {
 }
 }  // namespace
 
-Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const TcpOptions& limits,
-                      uint32_t index)
+DaemonRuntime::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for,
+                          const TcpOptions& limits, uint32_t index)
     : metrics(m),
       turns(m.histogram("ramcloud_reactor_turn_seconds",
                         "Processor time of the reactor's turns that did work, system calls "
@@ -37,7 +37,7 @@ Machinery::Lane::Lane(Clock& clock, MetricsRegistry& m, Duration poll_for, const
   reactor.set_meter(&turns);
 }
 
-Machinery::Machinery(Duration poll_for, const TcpOptions& limits, uint32_t reactors)
+DaemonRuntime::DaemonRuntime(Duration poll_for, const TcpOptions& limits, uint32_t reactors)
     : watches_(reactors) {
   for (uint32_t i = 0; i < reactors; ++i) {
     MetricsRegistry& metrics = i == 0 ? metrics_ : metrics_.add_shard();
@@ -47,19 +47,19 @@ Machinery::Machinery(Duration poll_for, const TcpOptions& limits, uint32_t react
   }
 }
 
-Machinery::~Machinery() {
+DaemonRuntime::~DaemonRuntime() {
   stop();
   // Connections that other reactors took over post to the first reactor when they close.
   while (!lanes_.empty()) lanes_.pop_back();
 }
 
-std::string Machinery::trace_json() const {
+std::string DaemonRuntime::trace_json() const {
   std::vector<const TimeTrace*> traces;
   for (const auto& lane : lanes_) traces.push_back(&lane->trace);
   return TimeTrace::json_of(traces);
 }
 
-void Machinery::trim_heap() {
+void DaemonRuntime::trim_heap() {
   if (trimming_.exchange(true)) return;
   // The previous thread has ended.
   trimmer_ = Thread("trim", [this] {
@@ -68,14 +68,14 @@ void Machinery::trim_heap() {
   });
 }
 
-void Machinery::start(const std::string& name) {
+void DaemonRuntime::start(const std::string& name) {
   for (size_t i = 0; i < lanes_.size(); ++i) {
     lanes_[i]->thread = Thread(i == 0 ? name : fmt::format("{}-{}", name, i),
                                [lane = lanes_[i].get()] { lane->reactor.run(); });
   }
 }
 
-void Machinery::on_reactor(const std::function<void()>& fn) {
+void DaemonRuntime::on_reactor(const std::function<void()>& fn) {
   std::promise<void> done;
   reactor().post([&] {
     fn();
@@ -84,21 +84,21 @@ void Machinery::on_reactor(const std::function<void()>& fn) {
   done.get_future().wait();
 }
 
-void Machinery::stop() {
+void DaemonRuntime::stop() {
   for (size_t i = lanes_.size(); i-- > 0;) {
     lanes_[i]->reactor.stop();
     lanes_[i]->thread.join();
   }
 }
 
-std::string Machinery::check_turns() {
+std::string DaemonRuntime::check_turns() {
   const std::lock_guard guard(watch_mutex_);
   std::string stuck;
   for (size_t i = 0; i < lanes_.size() && stuck.empty(); ++i) stuck = check_turns_of(i);
   return stuck;
 }
 
-std::string Machinery::check_turns_of(size_t i) {
+std::string DaemonRuntime::check_turns_of(size_t i) {
   const Time now = clock_.now();
   Watch& watch = watches_[i];
   const uint64_t turns = lanes_[i]->reactor.turns();
