@@ -172,13 +172,13 @@ class WatchStream : public std::enable_shared_from_this<WatchStream> {
 };
 
 /// Executes admin calls while this coordinator leads. Only on the reactor's thread.
-class Front : public ChangeListener {
+class LeaderCalls : public ChangeListener {
  public:
-  Front(Coordinator& coordinator, AdminService::Options options)
+  LeaderCalls(Coordinator& coordinator, AdminService::Options options)
       : coordinator_(coordinator), options_(options), scope_(coordinator.reactor()) {
     coordinator.changes().add(this);
   }
-  ~Front() override { coordinator_.changes().remove(this); }
+  ~LeaderCalls() override { coordinator_.changes().remove(this); }
 
   pb::ClusterStatus status() const { return to_proto(coordinator_.status()); }
 
@@ -438,27 +438,29 @@ class Front : public ChangeListener {
   TaskScope scope_;
 };
 
-/// Gives posted calls the Front, or a redirect to the leader. Only on the reactor's thread.
-class Gate final : public LeadershipListener {
+/// Gives posted calls LeaderCalls while this coordinator leads, or else a redirect to the leader. Only
+/// on the reactor's thread.
+class LeaderAccess final : public LeadershipListener {
  public:
-  Gate(CoordinatorNode& node, AdminService::Options options) : node_(node), options_(options) {
+  LeaderAccess(CoordinatorNode& node, AdminService::Options options)
+      : node_(node), options_(options) {
     if (Coordinator* coordinator = node.leading()) on_leading(*coordinator);
     node.set_listener(this);
   }
-  ~Gate() override { node_.set_listener(nullptr); }
-  void on_leading(Coordinator& coordinator) override { front_.emplace(coordinator, options_); }
+  ~LeaderAccess() override { node_.set_listener(nullptr); }
+  void on_leading(Coordinator& coordinator) override { calls_.emplace(coordinator, options_); }
   void on_leadership_lost(const Status& why) override {
-    if (front_) front_->abandon(redirect_of(node_, why));
-    front_.reset();
+    if (calls_) calls_->abandon(redirect_of(node_, why));
+    calls_.reset();
   }
   /// Null if this coordinator does not lead; see redirect().
-  Front* front() { return node_.leading() != nullptr && front_ ? &*front_ : nullptr; }
+  LeaderCalls* calls() { return node_.leading() != nullptr && calls_ ? &*calls_ : nullptr; }
   Redirect redirect() const { return redirect_of(node_, node_.redirect(Side::kInside)); }
 
  private:
   CoordinatorNode& node_;
   AdminService::Options options_;
-  std::optional<Front> front_;
+  std::optional<LeaderCalls> calls_;
 };
 
 }  // namespace
@@ -497,7 +499,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   Impl(CoordinatorNode& node, Options o, MetricsRegistry& metrics)
       : reactor(node.reactor()),
         options(o),
-        gate(std::make_shared<Gate>(node, o)),
+        leader(std::make_shared<LeaderAccess>(node, o)),
         filter(
             {.port = "admin",
              .max_connections = o.max_connections,
@@ -514,7 +516,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     acceptor->HandleNewConnection(&connection);
   }
 
-  /// Runs `work(front, call)` on the reactor; the call is refused while the service is stopping.
+  /// Runs `work(calls, call)` on the reactor; the call is refused while the service is stopping.
   template <typename Work>
   grpc::ServerUnaryReactor* on_reactor(grpc::CallbackServerContext* context, Work work) {
     auto* unary = context->DefaultReactor();
@@ -523,12 +525,12 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
       call->finish(kStopping);
       return unary;
     }
-    reactor.post([weak = std::weak_ptr(gate), call = std::move(call), work = std::move(work)] {
+    reactor.post([weak = std::weak_ptr(leader), call = std::move(call), work = std::move(work)] {
       const auto here = weak.lock();
       if (here == nullptr) {
         call->finish(kStopping);
-      } else if (Front* front = here->front()) {
-        work(*front, call);
+      } else if (LeaderCalls* calls = here->calls()) {
+        work(*calls, call);
       } else {
         call->finish(here->redirect());
       }
@@ -539,23 +541,25 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const pb::GetStatusRequest*,
                                       pb::ClusterStatus* response) override {
-    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
-      call->finish(grpc::Status::OK, [&] { *response = f.status(); });
-    });
+    return on_reactor(context,
+                      [response](LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+                        call->finish(grpc::Status::OK, [&] { *response = calls.status(); });
+                      });
   }
   grpc::ServerUnaryReactor* ListServers(grpc::CallbackServerContext* context,
                                         const pb::ListServersRequest*,
                                         pb::ListServersResponse* response) override {
-    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
-      call->finish(grpc::Status::OK, [&] { *response = f.servers(); });
-    });
+    return on_reactor(context,
+                      [response](LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+                        call->finish(grpc::Status::OK, [&] { *response = calls.servers(); });
+                      });
   }
   grpc::ServerUnaryReactor* ListTables(grpc::CallbackServerContext* context,
                                        const pb::ListTablesRequest* request,
                                        pb::ListTablesResponse* response) override {
     return on_reactor(context, [name = request->name(), response](
-                                   Front& f, const std::shared_ptr<PendingCall>& call) {
-      auto tables = f.tables(name);
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      auto tables = calls.tables(name);
       if (!tables) return call->finish(to_grpc(tables.error()));
       call->finish(grpc::Status::OK, [&] { response->Swap(&*tables); });
     });
@@ -564,72 +568,74 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
                                         const pb::CreateTableRequest* request,
                                         pb::Table* response) override {
     return on_reactor(context, [name = request->name(), span = request->span(), response](
-                                   Front& f, const std::shared_ptr<PendingCall>& call) {
-      f.create_table(call, name, span, response);
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      calls.create_table(call, name, span, response);
     });
   }
   grpc::ServerUnaryReactor* DropTable(grpc::CallbackServerContext* context,
                                       const pb::DropTableRequest* request,
                                       pb::DropTableResponse*) override {
-    return on_reactor(context,
-                      [name = request->name()](Front& f, const std::shared_ptr<PendingCall>& call) {
-                        f.drop_table(call, name);
-                      });
+    return on_reactor(context, [name = request->name()](LeaderCalls& calls,
+                                                        const std::shared_ptr<PendingCall>& call) {
+      calls.drop_table(call, name);
+    });
   }
   grpc::ServerUnaryReactor* CondemnServer(grpc::CallbackServerContext* context,
                                           const pb::CondemnServerRequest* request,
                                           pb::CondemnServerResponse* response) override {
     return on_reactor(context, [request = *request, response](
-                                   Front& f, const std::shared_ptr<PendingCall>& call) {
-      f.condemn_server(call, request, response);
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      calls.condemn_server(call, request, response);
     });
   }
   grpc::ServerUnaryReactor* SetServerMemory(grpc::CallbackServerContext* context,
                                             const pb::SetServerMemoryRequest* request,
                                             pb::SetServerMemoryResponse* response) override {
     return on_reactor(context, [request = *request, response](
-                                   Front& f, const std::shared_ptr<PendingCall>& call) {
-      f.set_memory(call, request, response);
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      calls.set_memory(call, request, response);
     });
   }
   grpc::ServerUnaryReactor* GetVolumeRelease(grpc::CallbackServerContext* context,
                                              const pb::GetVolumeReleaseRequest* request,
                                              pb::GetVolumeReleaseResponse* response) override {
     return on_reactor(context, [id = request->server_id(), response](
-                                   Front& f, const std::shared_ptr<PendingCall>& call) {
-      f.release_volume(call, id, response);
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      calls.release_volume(call, id, response);
     });
   }
   grpc::ServerUnaryReactor* AcceptLoss(grpc::CallbackServerContext* context,
                                        const pb::AcceptLossRequest* request,
                                        pb::AcceptLossResponse* response) override {
     return on_reactor(context, [request = *request, response](
-                                   Front& f, const std::shared_ptr<PendingCall>& call) {
-      f.accept_loss(call, request, response);
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      calls.accept_loss(call, request, response);
     });
   }
   grpc::ServerUnaryReactor* ListAcceptedLosses(grpc::CallbackServerContext* context,
                                                const pb::ListAcceptedLossesRequest*,
                                                pb::ListAcceptedLossesResponse* response) override {
-    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
-      call->finish(grpc::Status::OK, [&] { *response = f.accepted_losses(); });
-    });
+    return on_reactor(
+        context, [response](LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+          call->finish(grpc::Status::OK, [&] { *response = calls.accepted_losses(); });
+        });
   }
   grpc::ServerUnaryReactor* HintServer(grpc::CallbackServerContext* context,
                                        const pb::HintServerRequest* request,
                                        pb::HintServerResponse*) override {
-    return on_reactor(
-        context, [id = request->server_id()](Front& f, const std::shared_ptr<PendingCall>& call) {
-          f.hint_server(id);
-          call->finish(grpc::Status::OK);
-        });
+    return on_reactor(context, [id = request->server_id()](
+                                   LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+      calls.hint_server(id);
+      call->finish(grpc::Status::OK);
+    });
   }
   grpc::ServerUnaryReactor* UpgradeMetadata(grpc::CallbackServerContext* context,
                                             const pb::UpgradeMetadataRequest*,
                                             pb::UpgradeMetadataResponse* response) override {
-    return on_reactor(context, [response](Front& f, const std::shared_ptr<PendingCall>& call) {
-      f.upgrade_metadata(call, response);
-    });
+    return on_reactor(context,
+                      [response](LeaderCalls& calls, const std::shared_ptr<PendingCall>& call) {
+                        calls.upgrade_metadata(call, response);
+                      });
   }
   grpc::ServerWriteReactor<pb::WatchEvent>* Watch(grpc::CallbackServerContext* context,
                                                   const pb::WatchRequest*) override {
@@ -639,12 +645,12 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
       stream->finish(kStopping);
       return writer;
     }
-    reactor.post([weak = std::weak_ptr(gate), stream = std::move(stream)] {
+    reactor.post([weak = std::weak_ptr(leader), stream = std::move(stream)] {
       const auto here = weak.lock();
       if (here == nullptr) {
         stream->finish(kStopping);
-      } else if (Front* front = here->front()) {
-        front->watch(stream);
+      } else if (LeaderCalls* calls = here->calls()) {
+        calls->watch(stream);
       } else {
         stream->finish(here->redirect());
       }
@@ -689,7 +695,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
     for (const auto& weak : ending_streams) {
       if (const auto stream = weak.lock()) stream->finish(kStopping);
     }
-    gate.reset();
+    leader.reset();
     filter.stop();
     if (server == nullptr) return;
     // A watcher that does not read keeps its stream open, so streams are cut after a short time.
@@ -700,7 +706,7 @@ struct AdminService::Impl final : pb::Admin::CallbackService {
 
   Reactor& reactor;
   const Options options;
-  std::shared_ptr<Gate> gate;  // reset on the reactor's thread only
+  std::shared_ptr<LeaderAccess> leader;  // reset on the reactor's thread only
   FilteringAcceptor filter;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
