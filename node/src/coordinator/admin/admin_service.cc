@@ -278,7 +278,7 @@ class LeaderCalls : public ChangeListener {
   }
   Task<void> create(std::shared_ptr<PendingCall> call, std::string name, uint32_t span,
                     pb::Table* response) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto table = co_await coordinator_.create_table(std::move(name), span == 0 ? 1 : span,
                                                           Side::kInside, deadline_of(*call));
@@ -290,7 +290,7 @@ class LeaderCalls : public ChangeListener {
     }
   }
   Task<void> upgrade(std::shared_ptr<PendingCall> call, pb::UpgradeMetadataResponse* response) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto format = co_await coordinator_.upgrade_metadata(deadline_of(*call));
     waiting_.erase(waiting);
@@ -301,7 +301,7 @@ class LeaderCalls : public ChangeListener {
     }
   }
   Task<void> drop(std::shared_ptr<PendingCall> call, std::string name) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, false});
     const Status dropped = co_await coordinator_.drop_table(std::move(name), deadline_of(*call));
     waiting_.erase(waiting);
@@ -310,7 +310,7 @@ class LeaderCalls : public ChangeListener {
 
   Task<void> condemn(std::shared_ptr<PendingCall> call, pb::CondemnServerRequest request,
                      pb::CondemnServerResponse* response) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto done =
         co_await coordinator_.condemn(request.server_id(), request.force(), request.confirmed(),
@@ -329,7 +329,7 @@ class LeaderCalls : public ChangeListener {
 
   Task<void> resize(std::shared_ptr<PendingCall> call, pb::SetServerMemoryRequest request,
                     pb::SetServerMemoryResponse* response) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto done = co_await coordinator_.resize_log(request.server_id(), request.log_bytes(),
                                                        deadline_of(*call));
@@ -343,7 +343,7 @@ class LeaderCalls : public ChangeListener {
 
   Task<void> accept(std::shared_ptr<PendingCall> call, pb::AcceptLossRequest request,
                     pb::AcceptLossResponse* response) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     // The token makes it safe to repeat this call.
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto done = co_await coordinator_.accept_loss(
@@ -359,7 +359,7 @@ class LeaderCalls : public ChangeListener {
 
   Task<void> release(std::shared_ptr<PendingCall> call, uint64_t server_id,
                      pb::GetVolumeReleaseResponse* response) {
-    const Coordinator::Waits waits(coordinator_);
+    const Coordinator::WaitingCall counted(coordinator_);
     const auto waiting = waiting_.insert(waiting_.end(), {call, true});
     const auto release = co_await coordinator_.volume_release(server_id, deadline_of(*call));
     waiting_.erase(waiting);

@@ -220,7 +220,7 @@ Status Coordinator::may_wait() const {
 
 template <typename Reply>
 Task<void> Coordinator::answer(ReplyHandle handle, Task<Result<Reply>> flow) {
-  const Waits waits(*this);
+  const WaitingCall counted(*this);
   const auto waiting = waiting_.insert(waiting_.end(), {handle, true});
   const Result<Reply> result = co_await std::move(flow);
   waiting_.erase(waiting);
@@ -284,7 +284,7 @@ void Coordinator::on_drop_table(const Request& request) {
 }
 
 Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time deadline) {
-  const Waits waits(*this);
+  const WaitingCall counted(*this);
   const auto waiting = waiting_.insert(waiting_.end(), {handle, false});
   const Status dropped = co_await drop_table(std::move(name), deadline);
   waiting_.erase(waiting);

@@ -96,12 +96,12 @@ class Coordinator final : private ChangeListener {
     return volume_releases_.ask(server_id, deadline);
   }
   /// Counts a waiting call while this object lives.
-  class Waits {
+  class WaitingCall {
    public:
-    explicit Waits(Coordinator& coordinator) : calls_(coordinator.calls_) { ++calls_; }
-    ~Waits() { --calls_; }
-    Waits(const Waits&) = delete;
-    Waits& operator=(const Waits&) = delete;
+    explicit WaitingCall(Coordinator& coordinator) : calls_(coordinator.calls_) { ++calls_; }
+    ~WaitingCall() { --calls_; }
+    WaitingCall(const WaitingCall&) = delete;
+    WaitingCall& operator=(const WaitingCall&) = delete;
 
    private:
     size_t& calls_;
