@@ -32,7 +32,7 @@ bool ReplicaManager::on_turn() {
     lock_.assert_held();
     worked = control() || worked;
   });
-  if (!stopped_) worked = mend() || worked;
+  if (!stopped_) worked = drive_settled() || worked;
   if (wake_ != kNever && !stopped_) timer_.start_at(wake_);
   due_ = due_ || worked;  // until there is nothing left to do
   return worked;
@@ -210,9 +210,9 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
   }
   const Duration timeout = slot.state().opening() ? options_.open_timeout : options_.write_timeout;
   const bool copies = slot.copies();
-  const bool leased = slot.may_decide();
+  const bool leased = slot.may_end_log();
   const uint32_t bytes = slot.send(call, servers_.version(), reactor_.now(), timeout);
-  if (slot.may_decide() && !leased) {
+  if (slot.may_end_log() && !leased) {
     lock_.assert_held();
     lease_held(slot);
   }

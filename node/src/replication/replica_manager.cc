@@ -163,7 +163,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
 
 void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");
-  const bool leases = slot.may_decide();
+  const bool leases = slot.may_end_log();
   const bool was_closed = slot.closed();
   const uint64_t server_id = slot.server_id();
   const Time sent = slot.call()->sent();
@@ -171,7 +171,7 @@ void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   if (leases) {
     lock_.assert_held();
     if (answer.status.ok()) lease_confirmed(server_id, sent);
-    if (!slot.may_decide()) lease_released(server_id);
+    if (!slot.may_end_log()) lease_released(server_id);
   }
   if (answer.status.ok()) {
     replica_advanced(slot, was_closed);
@@ -276,8 +276,8 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
            {{"server", slot.server_id()}, {"segment", replicas.segment->id()}, {"why", why}});
   ++lost_;
   ++effort_.losses;
-  if (std::ranges::find(replicas.left, slot.server_id()) == replicas.left.end()) {
-    replicas.left.push_back(slot.server_id());
+  if (std::ranges::find(replicas.lost_backups, slot.server_id()) == replicas.lost_backups.end()) {
+    replicas.lost_backups.push_back(slot.server_id());
     backups_.missed(slot.server_id());
   }
   const log::Segment& segment = *replicas.segment;
@@ -302,7 +302,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
 
 void ReplicaManager::unplace(ReplicaSlot& slot, ReplicaEvent why) {
   const uint64_t server_id = slot.server_id();
-  const bool leases = slot.may_decide();
+  const bool leases = slot.may_end_log();
   backups_.remove(slot);
   slot.unplace(why);
   if (leases) {
@@ -433,7 +433,7 @@ void ReplicaManager::apply_server_list() {
 /// Called after each change of a replica of a settled segment, and in each turn for segments that
 /// are not settled.
 void ReplicaManager::recount(SegmentReplicas& replicas) {
-  if (!replicas.left.empty()) forget_left(replicas);
+  if (!replicas.lost_backups.empty()) forget_lost_backups(replicas);
   if (!replicas.settled()) return;
   settled_counts_.take_away(std::exchange(replicas.counted, replicas.counts()));
   settled_counts_.add(replicas.counted);
@@ -441,10 +441,10 @@ void ReplicaManager::recount(SegmentReplicas& replicas) {
 
 /// When all R replicas count, each has all acknowledged bytes: the lost replicas are no longer
 /// needed.
-void ReplicaManager::forget_left(SegmentReplicas& replicas) {
+void ReplicaManager::forget_lost_backups(SegmentReplicas& replicas) {
   if (!replicas.all_count()) return;
-  for (const uint64_t server_id : replicas.left) backups_.not_missed(server_id);
-  replicas.left.clear();
+  for (const uint64_t server_id : replicas.lost_backups) backups_.not_missed(server_id);
+  replicas.lost_backups.clear();
 }
 
 ReplicationStats ReplicaManager::stats() {
@@ -484,7 +484,7 @@ std::string ReplicaManager::check_counts() const {
   SegmentCounts counts;
   std::map<uint64_t, uint64_t> on_backups, left_on;
   for (const auto& [id, replicas] : segments_) {
-    for (const uint64_t server_id : replicas.left) ++left_on[server_id];
+    for (const uint64_t server_id : replicas.lost_backups) ++left_on[server_id];
     for (const auto& slot : replicas.slots) {
       if (!slot->placed()) continue;
       ++on_backups[slot->server_id()];

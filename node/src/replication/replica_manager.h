@@ -2,9 +2,10 @@
 // on other servers' backups, tells the log what is durable, and re-creates replicas that were
 // lost.
 //
-// This class orders the steps of a turn: control_once() and mend() are its two lists of steps. The
-// states of a replica are in replica_state.h; segments, backups, repairs and the fence have files
-// of their own. Calls go down only: events from below are stored, and taken in the next turn.
+// This class orders the steps of a turn: control_once() and drive_settled() are its two lists of
+// steps. The states of a replica are in replica_state.h; segments, backups, repairs and the fence
+// have files of their own. Calls go down only: events from below are stored, and taken in the next
+// turn.
 //
 // What "durable" means: on all R replicas. If there are too few failure domains for R, a segment
 // goes on with the replicas it has, at least --min-replicas
@@ -319,10 +320,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   // The first reactor: settled segments and side segments, without the lock.
   bool due() RC_REQUIRES(first_);
   bool stalled() RC_REQUIRES(first_);
-  bool mend() RC_REQUIRES(first_);
+  bool drive_settled() RC_REQUIRES(first_);
   bool take_settled_answers() RC_REQUIRES(first_);
   bool lose_settled() RC_REQUIRES(first_);
-  bool take_left() RC_REQUIRES(first_);
+  bool take_reported() RC_REQUIRES(first_);
   void forget(SegmentReplicas& replicas) RC_REQUIRES(first_);
   void take_compacted(const Compacted& compacted) RC_REQUIRES(first_);
   void use_compacted(SegmentReplicas& replicas) RC_REQUIRES(first_);
@@ -359,7 +360,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void unplace(ReplicaSlot& slot, ReplicaEvent why) RC_REQUIRES(first_);
   void note_progress(const ReplicaSlot& slot) RC_REQUIRES(first_);
   void recount(SegmentReplicas& replicas) RC_REQUIRES(first_);
-  void forget_left(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  void forget_lost_backups(SegmentReplicas& replicas) RC_REQUIRES(first_);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot) RC_REQUIRES(first_);
   void stop_serving(const Status& why) RC_REQUIRES(first_);
   void wake_at(Time when) RC_REQUIRES(first_);

@@ -27,11 +27,11 @@ constexpr size_t kSideAtOnce = 8;
 
 /// The steps that need no lock, because only the first reactor touches settled segments and side
 /// segments.
-bool ReplicaManager::mend() {
+bool ReplicaManager::drive_settled() {
   effort_ = {};
   put_off_ = false;
   bool worked = take_settled_answers();
-  worked = take_left() || worked;
+  worked = take_reported() || worked;
   worked = lose_settled() || worked;
   worked = drive_side() || worked;
   worked = drive_repairs() || worked;
@@ -58,7 +58,7 @@ bool ReplicaManager::take_settled_answers() {
 /// Handles segments that other threads reported as compacted or removed: compacted ones first,
 /// because a segment is compacted before it is removed. Of the removed ones it handles some. True
 /// if there are more, or if one of them has not been taken by take_opened() yet.
-bool ReplicaManager::take_left() {
+bool ReplicaManager::take_reported() {
   std::vector<log::Segment*> removed;
   std::vector<Compacted> compacted;
   bool more = false;
@@ -131,7 +131,7 @@ void ReplicaManager::forget(SegmentReplicas& replicas) {
     }
     std::erase(own_calls_.answered(), &slot->own_call());
   }
-  for (const uint64_t server_id : replicas.left) backups_.not_missed(server_id);
+  for (const uint64_t server_id : replicas.lost_backups) backups_.not_missed(server_id);
   settled_counts_.take_away(replicas.counted);
   repairs_.remove(replicas);
   std::erase(side_, &replicas);

@@ -67,7 +67,7 @@ void ReplicaSlot::unplace(ReplicaEvent why) {
   own_.set_session(nullptr);
   happened(why);
   told_holders_ = {};
-  may_decide_ = false;
+  may_end_log_ = false;
   server_id_ = 0;
   locator_ = {};
   failure_domain_.clear();
@@ -115,7 +115,7 @@ uint32_t ReplicaSlot::send_open(ReplicaCall& call, uint64_t list_version, Time n
   const std::string extension = extension_for(call);
   if (!extension.empty()) open.flags |= wire::kExtended;
   happened(copy ? ReplicaEvent::kCopyOpenSent : ReplicaEvent::kWholeOpenSent);
-  if (!copy) may_decide_ = true;
+  if (!copy) may_end_log_ = true;
   send_bytes(call, wire::Opcode::kReplicaOpen, bytes_of(open), extension, 0,
              {.to = end, .epoch = open.epoch, .opening = true}, now, timeout);
   return end;
@@ -142,7 +142,7 @@ uint32_t ReplicaSlot::send_write(ReplicaCall& call, bool only_bytes, Time now, D
                 (message.completing ? wire::ReplicaWriteRequest::kWriteComplete : 0u) |
                 (extension.empty() ? 0u : wire::kExtended);
   happened(sent(message));
-  if (message.completing && !message.closing) may_decide_ = true;
+  if (message.completing && !message.closing) may_end_log_ = true;
   send_bytes(call, wire::Opcode::kReplicaWrite, bytes_of(write), extension, acked(), message, now,
              timeout);
   return write.length;
@@ -189,11 +189,11 @@ ReplicaSlot::Answer ReplicaSlot::take_answer() {
     failures_ = 0;
     told_holders_ = telling_holders_;
     happened(acknowledged(message), {message.to, message.epoch});
-    if (closed()) may_decide_ = false;
+    if (closed()) may_end_log_ = false;
   } else if ((call.details().flags & wire::ErrorDetails::kNothingWritten) == 0) {
     happened(ReplicaEvent::kOutcomeUnknown);
   } else if (!state_.opened() && !state_.may_exist) {
-    may_decide_ = false;
+    may_end_log_ = false;
   }
   call.finish();
   return answer;

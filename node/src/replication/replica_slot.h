@@ -79,7 +79,7 @@ class ReplicaSlot {
   /// Recovery may take the log's digest from this replica, or could once the sent message arrives:
   /// an open with all bytes, or the end of a copy of an open segment, was sent, and no close is
   /// acknowledged. So its backup is a holder of the lease (docs/design/recovery.md#leases).
-  bool may_decide() const { return may_decide_; }
+  bool may_end_log() const { return may_end_log_; }
 
   /// The index of this replica in the backup's list in BackupTable.
   size_t index_on_backup() const { return index_on_backup_; }
@@ -131,7 +131,7 @@ class ReplicaSlot {
   uint64_t server_id_ = 0;
   Locator locator_;
   std::string failure_domain_;
-  bool may_decide_ = false;
+  bool may_end_log_ = false;
   uint32_t failures_ = 0;
   Time not_before_{};
   size_t index_on_backup_ = 0;

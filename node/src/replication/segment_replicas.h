@@ -31,10 +31,10 @@ struct SegmentReplicas {
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
   std::vector<uint64_t> banned;  // backups that may have a stale replica; not asked again for this
                                  // segment
-  std::vector<uint64_t> left;    // backups that lost a replica of it; empty once all R count
-  bool repairing = false;        // it is in the RepairQueue, which sets this
-  SegmentCounts counted;         // its part of the sum of settled segments; zero until it is
-                                 // settled
+  std::vector<uint64_t> lost_backups;  // backups that lost a replica of it; empty once all R count
+  bool repairing = false;              // it is in the RepairQueue, which sets this
+  SegmentCounts counted;               // its part of the sum of settled segments; zero until it is
+                                       // settled
 
   /// Closed on its replicas. From then on only the first reactor touches it.
   bool settled() const { return segment->closed_durable(); }
