@@ -27,7 +27,7 @@ void BackupLane::on_write(const Request& request) {
   const auto [outcome, held, why] = service_.table_.append_plain(write, bytes);
   switch (outcome) {
     case ReplicaTable::Plain::kTaken:
-      writes_.add_alone();
+      writes_.add_from_one_thread();
       RC_FAILPOINT("backup.write.before_answer");
       if (service_.options_.synced) {
         service_.wait_for_sync(request.reply, held, this);

@@ -336,7 +336,7 @@ bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteVie
     case ReplicaTable::Plain::kTaken:
       ++counters_.writes;
       counters_.written_bytes += write.length;
-      if (options_.writes != nullptr) options_.writes->add_alone();
+      if (options_.writes != nullptr) options_.writes->add_from_one_thread();
       mark_dirty();
       acknowledge(reply, held);
       return true;
@@ -365,7 +365,7 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
   RC_RETURN_IF_ERROR(note(replica, write.epoch, holders));
   ++counters_.writes;
   counters_.written_bytes += write.length;
-  if (options_.writes != nullptr) options_.writes->add_alone();
+  if (options_.writes != nullptr) options_.writes->add_from_one_thread();
   const bool close = (write.flags & wire::ReplicaWriteRequest::kClose) != 0;
   const bool complete = (write.flags & wire::ReplicaWriteRequest::kWriteComplete) != 0;
   if ((close || complete) && write.offset + write.length != replica.held) {

@@ -26,7 +26,7 @@ class Counter {
   void add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
   /// The same without a locked instruction (which costs about 5 ns): only if a single thread ever
   /// adds, as for the counters of a reactor's shard. Any thread may read.
-  void add_alone(uint64_t n = 1) { value_.store(value() + n, std::memory_order_relaxed); }
+  void add_from_one_thread(uint64_t n = 1) { value_.store(value() + n, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
@@ -47,7 +47,7 @@ class Histogram {
     count_.fetch_add(1, std::memory_order_relaxed);
   }
   /// The same without locked instructions: only if a single thread ever records.
-  void record_alone(uint64_t ns) {
+  void record_from_one_thread(uint64_t ns) {
     const auto add = [](std::atomic<uint64_t>& to, uint64_t n) {
       to.store(to.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
     };

@@ -32,15 +32,15 @@ TEST(Histogram, AloneIsTheSame) {
   Histogram shared, alone;
   for (uint64_t ns = 1; ns < 1'000'000'000; ns = ns * 3 / 2 + 1) {
     shared.record(ns);
-    alone.record_alone(ns);
+    alone.record_from_one_thread(ns);
     EXPECT_EQ(alone.count_at_most(ns), shared.count_at_most(ns)) << ns;
   }
   EXPECT_EQ(alone.count(), shared.count());
   EXPECT_EQ(alone.sum(), shared.sum());
   Counter counter;
   counter.add(2);
-  counter.add_alone();
-  counter.add_alone(4);
+  counter.add_from_one_thread();
+  counter.add_from_one_thread(4);
   EXPECT_EQ(counter.value(), 7u);
 }
 

@@ -133,7 +133,7 @@ void DataService::fetch_ahead(std::span<const Ahead> requests) const {
 /// Answers with an error code and no text: these answers are frequent, so they allocate nothing.
 void DataService::refuse(const Request& request, StatusCode code, log::LogPosition depends_on,
                          uint32_t retry_after_us) {
-  errors_.add_alone();
+  errors_.add_from_one_thread();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
@@ -163,7 +163,7 @@ void DataService::read(const Request& request) {
   const StatusCode code = store_->read(fixed.table_id, key, fixed.reject, result);
   if (result.depends_on.value != 0) note_fresh_read(code);
   if (code != StatusCode::kOk) return refuse(request, code, result.depends_on);
-  reads_.add_alone();
+  reads_.add_from_one_thread();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = result.depends_on;
@@ -200,7 +200,7 @@ void DataService::write(const Request& request) {
     RC_SOMETIMES("master.condition_fails_on_fresh_object");
   }
   if (code != StatusCode::kOk) return refuse_change(request, code, depends_on);
-  writes_.add_alone();
+  writes_.add_from_one_thread();
   written.version = version;
   reply_.handle = request.reply;
   reply_.status = code;
@@ -222,7 +222,7 @@ void DataService::remove(const Request& request) {
   uint64_t version = 0;
   const StatusCode code = store_->remove(fixed.table_id, key, fixed.reject, version, depends_on);
   if (code != StatusCode::kOk) return refuse_change(request, code, depends_on);
-  deletes_.add_alone();
+  deletes_.add_from_one_thread();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
@@ -254,7 +254,7 @@ void DataService::increment(const Request& request) {
     return refuse_value(request, result.value_length, depends_on);
   }
   if (code != StatusCode::kOk) return refuse_change(request, code, depends_on);
-  increments_.add_alone();
+  increments_.add_from_one_thread();
   reply_.handle = request.reply;
   reply_.status = code;
   reply_.depends_on = depends_on;
@@ -268,7 +268,7 @@ void DataService::increment(const Request& request) {
 /// entry.
 void DataService::refuse_value(const Request& request, uint32_t value_length,
                                log::LogPosition depends_on) {
-  errors_.add_alone();
+  errors_.add_from_one_thread();
   Reply reply;
   reply.handle = request.reply;
   reply.status = StatusCode::kInvalidArgument;
@@ -303,7 +303,7 @@ void DataService::enumerate(const Request& request) {
   }
   // A read changes nothing, so the client may send it again when there is more room.
   if (!transport_.has_room(request.reply, bytes)) return refuse(request, StatusCode::kRetry, {});
-  enumerations_.add_alone();
+  enumerations_.add_from_one_thread();
   Reply reply;
   reply.owned.reserve(bytes);
   for (uint32_t i = 0; i < page.count; ++i) {

@@ -57,16 +57,16 @@ HeldReplies::Waits HeldReplies::send_at_once(Reply& reply) {
   if (log_ != nullptr && reply.depends_on > log_->durable()) {
     RC_SOMETIMES("master.reply_is_held");
     reactor_.trace_event("reply held until durable", reply.handle.call_id, reply.handle.opcode);
-    held_.add_alone();
+    held_.add_from_one_thread();
     return Waits::kForLog;
   }
   RC_FAILPOINT("master.reply.before_send");
   const Time lease_now = reactor_.clock().lease_now();
   if (needs_lease(reply) && !lease_->holds(lease_now)) {
-    held_.add_alone();
+    held_.add_from_one_thread();
     return Waits::kForLease;
   }
-  sent_at_once_.add_alone();
+  sent_at_once_.add_from_one_thread();
   transmit(reply, reactor_.now(), lease_now);
   return Waits::kForNothing;
 }
@@ -75,7 +75,7 @@ Reply& HeldReplies::hold(Waits waits) {
   if (size() == 0) waiting_.store(true, std::memory_order_seq_cst);
   if (waits == Waits::kForLog) return for_log_.push();
   RC_SOMETIMES("master.reply_waits_for_a_lease");
-  without_lease_.add_alone();
+  without_lease_.add_from_one_thread();
   return for_lease_.push();
 }
 
@@ -155,7 +155,7 @@ bool HeldReplies::release_leased() {
 }
 
 void HeldReplies::leave(Reply& held, Time lease_now) {
-  delay_.record_alone(static_cast<uint64_t>((reactor_.now() - held.held_since).count()));
+  delay_.record_from_one_thread(static_cast<uint64_t>((reactor_.now() - held.held_since).count()));
   const auto charged = static_cast<int64_t>(sizeof(Reply) + held.owned.capacity());
   RC_FAILPOINT("master.reply.before_send");
   transmit(held, held.held_since, lease_now);
@@ -203,7 +203,7 @@ bool HeldReplies::drop_if_nobody_waits(Reply& held) {
       timeout_s != 0 && reactor_.now() - held.held_since >= std::chrono::seconds(timeout_s);
   if (open && !late) return false;
   RC_SOMETIMES("master.held_reply_is_dropped");
-  dropped_.add_alone();
+  dropped_.add_from_one_thread();
   const auto charged = static_cast<int64_t>(sizeof(Reply) + held.owned.capacity());
   if (open) {
     // Send an answer although nobody waits: the connection counts its unanswered requests.
@@ -232,7 +232,7 @@ void HeldReplies::transmit(Reply& reply, Time arrived, Time lease_now) {
   }
   const Duration took = reactors_time(lease_now) - arrived;
   time_of(reply.handle.opcode)
-      .record_alone(static_cast<uint64_t>(std::max(took, Duration{}).count()));
+      .record_from_one_thread(static_cast<uint64_t>(std::max(took, Duration{}).count()));
 }
 
 /// Converts a time of the lease clock to the reactor's clock. Reading that clock as well would cost

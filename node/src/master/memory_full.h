@@ -19,7 +19,7 @@ class MemoryFull {
   StatusCode answer(StatusCode code, store::ObjectStore& store) {
     if (code != StatusCode::kOutOfMemory) return code;
     const bool helps = store.log().cleaning_helps() || store.memory_will_come();
-    (helps ? retries_ : refusals_).add_alone();
+    (helps ? retries_ : refusals_).add_from_one_thread();
     return helps ? StatusCode::kRetry : code;
   }
   /// The time after which a client should retry, in us. A cleaning pass takes milliseconds, with

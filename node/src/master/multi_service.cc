@@ -258,7 +258,7 @@ MultiService::Step MultiService::read(Job& job, const Operation& operation) {
         job.depends_on = std::max(job.depends_on, result.depends_on);
         job.by_reference = true;
         job.first = result;
-        reads_.add_alone();
+        reads_.add_from_one_thread();
         return Step::kStop;
       }
     }
@@ -267,7 +267,7 @@ MultiService::Step MultiService::read(Job& job, const Operation& operation) {
   }
   job.depends_on = std::max(job.depends_on, result.depends_on);
   if (size > 0 && copy_value(job, result) == Step::kPart) return Step::kPart;
-  (code == StatusCode::kOk ? reads_ : errors_).add_alone();
+  (code == StatusCode::kOk ? reads_ : errors_).add_from_one_thread();
   job.copied = job.restarts = 0;
   return Step::kDone;
 }
@@ -334,7 +334,7 @@ MultiService::Step MultiService::change(Job& job, const Operation& operation) {
   // A delete of nothing has version 0.
   job.only_appends = job.only_appends && code == StatusCode::kOk && version != 0;
   append_result(code, version, 0, job.results);
-  (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add_alone();
+  (code != StatusCode::kOk ? errors_ : writes ? writes_ : deletes_).add_from_one_thread();
   return Step::kDone;
 }
 

@@ -43,7 +43,9 @@ class TurnMeter {
   }
 
  private:
-  void record(int64_t ns) { turns_.record_alone(static_cast<uint64_t>(std::max<int64_t>(ns, 0))); }
+  void record(int64_t ns) {
+    turns_.record_from_one_thread(static_cast<uint64_t>(std::max<int64_t>(ns, 0)));
+  }
   void add_known(int64_t ns) {
     known_ += ns;
     if (known_ >= kMarkEvery || !has_mark_) set_mark(read_cpu_());

@@ -173,7 +173,7 @@ bool TcpConnection::take_request() {
   ++outstanding_;
   server_.context_.reactor.budget().spend(TurnBudget::kRequest +
                                           TurnBudget::of_bytes(header.body_length));
-  server_.context_.counters.requests_in.add_alone();
+  server_.context_.counters.requests_in.add_from_one_thread();
   server_.context_.reactor.trace_event("request received", header.call_id, header.opcode);
   // Replies to requests that arrived together are sent together, with one system call.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;

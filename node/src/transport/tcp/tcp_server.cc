@@ -303,7 +303,7 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
     size = too_long_slice.size;
   }
   header.body_length = static_cast<uint32_t>(size);
-  context_.counters.replies_out.add_alone();
+  context_.counters.replies_out.add_from_one_thread();
   context_.reactor.trace_event("reply sent", handle.call_id, header.opcode);
   if (connection.outstanding_ > 0) --connection.outstanding_;
   if (connection.send(header, body, tail)) return connection.resume_if_due();

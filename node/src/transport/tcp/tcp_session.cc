@@ -182,7 +182,7 @@ bool TcpSession::take_reply() {
     case TcpStream::Parse::kMessage:
       break;
   }
-  context_->counters.replies_in.add_alone();
+  context_->counters.replies_in.add_from_one_thread();
   context_->reactor.trace_event("reply received", header.call_id, header.opcode);
   // Requests caused by answers that arrived together are sent together, with one system call.
   more_input_ = stream_.unread_bytes() > sizeof header + header.body_length;
@@ -214,7 +214,7 @@ void TcpSession::send(ClientCall& call, wire::MessageHeader header, std::span<co
   }
   header.body_length = static_cast<uint32_t>(size);
   set_mark(call, stream_.queued_bytes() + sizeof header + size);
-  context_->counters.requests_out.add_alone();
+  context_->counters.requests_out.add_from_one_thread();
   context_->reactor.trace_event("request sent", header.call_id, header.opcode);
   const auto when = state_ != State::kOpen ? TcpStream::Send::kHold
                     : more_input_          ? TcpStream::Send::kGather

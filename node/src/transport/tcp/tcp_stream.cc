@@ -120,7 +120,7 @@ bool TcpStream::send(const wire::MessageHeader& header, std::span<const Slice> b
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = count;
-  sends_->add_alone();
+  sends_->add_from_one_thread();
   const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return false;
   const size_t taken = n < 0 ? 0 : static_cast<size_t>(n);
@@ -178,7 +178,7 @@ bool TcpStream::flush() {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = out_.pieces(pieces, left);
-    sends_->add_alone();
+    sends_->add_from_one_thread();
     const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0) {
       blocked_ = true;
