@@ -34,8 +34,8 @@ CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {
   return {CleaningKind::kCombined, mode, false, false, urgent, std::move(why)};
 }
 
-CleaningDecision idle(bool exhausted, bool nothing_to_win, std::string why) {
-  return {CleaningKind::kNone, CleanerMode::kIdle, exhausted, nothing_to_win, false,
+CleaningDecision idle(bool exhausted, bool none_worth_cleaning, std::string why) {
+  return {CleaningKind::kNone, CleanerMode::kIdle, exhausted, none_worth_cleaning, false,
           std::move(why)};
 }
 

@@ -62,7 +62,7 @@ struct CleaningDecision {
   /// Memory is short and nothing can be freed: writes are answered OUT_OF_MEMORY instead of RETRY.
   bool exhausted = false;
   /// Memory is short, and no segment is known to be worth cleaning.
-  bool nothing_to_win = false;
+  bool none_worth_cleaning = false;
   /// Memory is so short that a pass should commit at once, without waiting for others.
   bool urgent = false;
   std::string why;  // a sentence

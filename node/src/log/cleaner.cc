@@ -225,7 +225,7 @@ Cleaner::Begun Cleaner::begin() {
   const bool may_find = moved > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
-  if (decision.nothing_to_win && may_find) {
+  if (decision.none_worth_cleaning && may_find) {
     RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
     look_in_turn(kInSearch);
     decision = decide(options_.balancer, figures(memory));

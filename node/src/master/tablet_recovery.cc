@@ -46,7 +46,7 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
       order_(std::move(order)),
       replay_(tools.store, order_.attempt),
       changed_(reactor_),
-      stirred_(reactor_),
+      fetched_or_done_(reactor_),
       replaying_(reactor_),
       tasks_(reactor_) {
   for (auto& lost : order_.tablets) tablets_.push_back({std::move(lost)});
@@ -86,7 +86,7 @@ std::string TabletRecovery::serve(const HashRange& range) {
     if (!replay_.serve(range_of(tablet.lost))) return {};
     tablet.fate = Fate::kServed;
     tools_.want_pass();
-    stirred_.set();
+    fetched_or_done_.set();
     return tablet.lost.table_name;
   }
   return {};
@@ -107,7 +107,7 @@ void TabletRecovery::give_up(const std::function<bool(const HashRange&)>& which)
 void TabletRecovery::give_up(Tablet& tablet) {
   tablet.fate = Fate::kGivenUp;
   if (replay_.give_up(range_of(tablet.lost))) tools_.want_pass();
-  stirred_.set();
+  fetched_or_done_.set();
 }
 
 wire::RecoveryState TabletRecovery::state() const {
@@ -154,8 +154,8 @@ Task<void> TabletRecovery::run() {
   if (status.ok() && committed_) {
     if (any(Fate::kOpen)) enter(RecoveryPhase::kReady);
     while (any(Fate::kOpen)) {
-      stirred_.reset();
-      co_await stirred_;
+      fetched_or_done_.reset();
+      co_await fetched_or_done_;
     }
   }
   if (any(Fate::kServed)) co_return enter(RecoveryPhase::kServing);
@@ -209,8 +209,8 @@ Task<Status> TabletRecovery::fetch_all() {
     fetchers_ = kFetches;
     for (uint32_t i = 0; i < kFetches; ++i) tasks_.spawn(fetch_some());
     while (fetchers_ > 0 && status_.ok() && any(Fate::kOpen)) {
-      stirred_.reset();
-      co_await stirred_;
+      fetched_or_done_.reset();
+      co_await fetched_or_done_;
     }
     tasks_.cancel_all();
     all = later_.empty() && again_.empty() && next_segment_ == order_.segments.size();
@@ -252,7 +252,7 @@ Task<void> TabletRecovery::fetch_some() {
     ++segments_done_;
   }
   --fetchers_;
-  stirred_.set();
+  fetched_or_done_.set();
 }
 
 /// The ranges that the dead master owned when it filled the segment. Entries of an earlier

@@ -126,9 +126,9 @@ class TabletRecovery {
   std::deque<std::unique_ptr<SegmentFetch>> later_;
   std::deque<std::unique_ptr<SegmentFetch>> again_;  // from earlier rounds
   Event changed_;
-  Event stirred_;         // set when a fetcher ends, or a tablet is served or given up
-  AsyncMutex replaying_;  // one page at a time is replayed, so that a turn has one slice
-  TaskScope tasks_;       // fetchers
+  Event fetched_or_done_;  // set when a fetcher ends, or a tablet is served or given up
+  AsyncMutex replaying_;   // one page at a time is replayed, so that a turn has one slice
+  TaskScope tasks_;        // fetchers
 };
 
 }  // namespace ramcloud::master
