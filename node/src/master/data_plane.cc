@@ -39,7 +39,7 @@ bool DataPlane::serve() {
   return multi_.on_turn() || released;
 }
 
-bool DataPlane::has_appended() {
+bool DataPlane::wants_replication() {
   if (!replies_.waits_for_log() && multi_.waiting() == 0) return false;
   const log::LogPosition head = log_->head();
   return std::exchange(seen_, head) != head;

@@ -45,9 +45,10 @@ class DataPlane {
   bool serve();
   /// Sends replies whose dependency is durable now.
   bool reply() { return replies_.on_turn(); }
-  /// @} True if the log has grown since the last call, and something here waits for it. (The
-  /// position does not tell whether this reactor appended.)
-  bool has_appended();
+  /// @}
+  /// True if the log has grown since the last call, and a reply or a multi-operation here waits for
+  /// it. (The log does not say which reactor appended.)
+  bool wants_replication();
 
  private:
   Reactor& reactor_;
@@ -58,7 +59,7 @@ class DataPlane {
   MultiService multi_;
   Atomic<uint64_t> refused_{0};
   log::Log* log_ = nullptr;
-  log::LogPosition seen_;  // end of the log at the last has_appended()
+  log::LogPosition seen_;  // end of the log at the last wants_replication()
 };
 
 }  // namespace ramcloud::master

@@ -225,9 +225,9 @@ bool ReplicaManager::send(ReplicaSlot& slot) {
 
 // ---- lanes
 
-bool ReplicaManager::drive(ReplicaLane& lane, bool appended) {
+bool ReplicaManager::drive(ReplicaLane& lane, bool wanted) {
   const bool news = lane.take_news();
-  if ((!appended && !news) || !lock_.try_enter(DriveLock::Note::kAgain)) return false;
+  if ((!wanted && !news) || !lock_.try_enter(DriveLock::Note::kAgain)) return false;
   Driven driven = drive_head(lane);
   const bool tell_first = lock_.leave([&] {
     lock_.assert_held();

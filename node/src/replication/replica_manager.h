@@ -150,9 +150,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool on_turn() override;
   /// At the end of a turn of the lane's reactor, when all that it appended is published: takes the
   /// answers that came for the head's replicas and sends published bytes. When another reactor is
-  /// driving, that one does it. `appended`: something was appended that replies of this reactor
-  /// wait for. True if anything was done.
-  bool drive(ReplicaLane& lane, bool appended);
+  /// driving, that one does it. `wanted`: bytes were appended that replies of this reactor wait
+  /// for. True if anything was done.
+  bool drive(ReplicaLane& lane, bool wanted);
 
   /// @name For the server, after the first reactor's turn
   /// @{

@@ -76,7 +76,8 @@ bool ServerReactor::on_turn() {
 /// reactors appended. They send it themselves, so that the backups' answers arrive at the reactor
 /// whose replies wait.
 bool ServerReactor::replicate() {
-  return replication_ && replication_->manager->drive(*replication_->lane, plane_.has_appended());
+  return replication_ &&
+         replication_->manager->drive(*replication_->lane, plane_.wants_replication());
 }
 
 /// The first reactor: places, opens, closes, loses and repairs replicas. With one reactor it sends
