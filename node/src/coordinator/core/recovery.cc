@@ -215,7 +215,7 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   if (plan.parts.empty()) co_return true;
   const uint64_t attempt = shared_.next_attempt();
   if (!co_await begin(plan, attempt)) co_return false;
-  const Time not_before = lease_is_over(log);
+  const Time not_before = lease_over_at(log);
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
     Running& running = parts_.emplace_back(RecoveryPart(
@@ -234,13 +234,13 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
 }
 
 /// The time from which the dead master's lease has ended for certain.
-Time Recovery::lease_is_over(const FoundLog& log) const {
+Time Recovery::lease_over_at(const FoundLog& log) const {
   const ServerEntry& dead = state_.servers.at(master_id_);
   if (dead.answers_nothing) {
     RC_SOMETIMES("coordinator.recovery_waits_for_no_lease");
     return {};
   }
-  return std::max(log.digest_at, dead.crashed_since) + shared_.options.lease_is_over(dead.record);
+  return std::max(log.digest_at, dead.crashed_since) + shared_.options.lease_bound(dead.record);
 }
 
 /// Estimates the log of the remaining ranges by their share of the hashes that were lost at first.

@@ -30,7 +30,7 @@ struct RecoveryOptions {
   /// The read lease of a master that did not report its own.
   Duration read_lease = 500ms;
   /// After this long the lease of this server has ended, even if clocks differ by 5 %.
-  Duration lease_is_over(const ServerRecord& dead) const {
+  Duration lease_bound(const ServerRecord& dead) const {
     const Duration lease =
         dead.read_lease_ms == 0 ? read_lease : std::chrono::milliseconds(dead.read_lease_ms);
     return lease + lease / 20;
@@ -91,7 +91,7 @@ class Recovery {
   struct Running;
   Task<void> run_part(Running& running, Time not_before);
   bool runs_on(uint64_t server_id) const;
-  Time lease_is_over(const FoundLog& log) const;
+  Time lease_over_at(const FoundLog& log) const;
   LostLog estimate(const FoundLog& log);
   std::vector<RecoveryMaster> masters();
   Task<bool> split(const RecoveryPlan& plan);
