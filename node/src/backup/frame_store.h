@@ -95,7 +95,7 @@ class FrameStore {
   /// (File::write_direct). `writes` are sorted by frame and offset; one batch at a time.
   void write_direct(std::span<const FrameWrite> writes, std::shared_ptr<const void> keep,
                     std::function<void(Status)> done);
-  /// Reads segment bytes that were written. Bytes that are still in SyncedTails are not included.
+  /// Reads segment bytes that were written. Bytes that are still in UnsyncedTails are not included.
   Status read(uint32_t frame, uint32_t offset, char* to, size_t size) const {
     return file_->read(frame_data_offset(frame) + offset, to, size);
   }

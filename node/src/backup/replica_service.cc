@@ -55,8 +55,8 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       recovery_(reactor, registry, frames, servers, *this),
       fetch_(reactor, registry, frames, *this),
       leases_(registry, servers, table_) {
-  if (options_.synced && SyncedTails::possible(frames)) {
-    tails_ = std::make_unique<SyncedTails>(frames);
+  if (options_.synced && UnsyncedTails::possible(frames)) {
+    tails_ = std::make_unique<UnsyncedTails>(frames);
   }
   list_changed();
   registry.add(wire::Opcode::kReplicaOpen, &call_member<&ReplicaService::on_open, ReplicaService>,

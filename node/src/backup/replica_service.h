@@ -5,7 +5,7 @@
 // death of this process. It is on the device at most a flush interval and one sync later. "synced":
 // a write is on the device when it is acknowledged; one sync serves all writes that came before it
 // began. In both modes an open is acknowledged only when it is on the device. With "synced", bytes
-// are written past the page cache if frames allow that (synced_tails.h); metadata never is.
+// are written past the page cache if frames allow that (unsynced_tails.h); metadata never is.
 //
 // Threads: everything runs on the first reactor, except plain writes, which only append bytes. The
 // reactor that receives a plain write serves it (BackupLane), under the lock of the master's shard
@@ -27,7 +27,7 @@
 #include "backup/lease_service.h"
 #include "backup/recovery_service.h"
 #include "backup/replica_table.h"
-#include "backup/synced_tails.h"
+#include "backup/unsynced_tails.h"
 #include "base/metrics.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
@@ -208,7 +208,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   Options options_;
   Counters counters_;
   Status device_status_;
-  std::unique_ptr<SyncedTails> tails_;  // null: bytes are written into the page cache
+  std::unique_ptr<UnsyncedTails> tails_;  // null: bytes are written into the page cache
   ReplicaTable table_;
   size_t replicas_ = 0;  // replicas in table_
   ServerList::Subscription list_changes_;

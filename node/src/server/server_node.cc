@@ -160,7 +160,7 @@ struct ServerNode::Impl {
     return {};
   }
 
-  bool writes_direct() const { return options.synced && SyncedTails::possible(*frames); }
+  bool writes_direct() const { return options.synced && UnsyncedTails::possible(*frames); }
 
   wire::EnlistRequest enlist_request() {
     return {.cluster_uuid = frames->cluster_uuid(),

@@ -24,7 +24,7 @@
 
 namespace ramcloud {
 
-class SyncedTails {
+class UnsyncedTails {
  public:
   static constexpr uint32_t kBlock = 4096;
   static constexpr uint32_t kBufferBytes = 64 << 10;
@@ -34,10 +34,10 @@ class SyncedTails {
   /// True if these frames support direct writes.
   static bool possible(const FrameStore& frames);
   /// `frames` outlives this.
-  explicit SyncedTails(FrameStore& frames, uint32_t buffers = kBuffers);
-  ~SyncedTails();
-  SyncedTails(const SyncedTails&) = delete;
-  SyncedTails& operator=(const SyncedTails&) = delete;
+  explicit UnsyncedTails(FrameStore& frames, uint32_t buffers = kBuffers);
+  ~UnsyncedTails();
+  UnsyncedTails(const UnsyncedTails&) = delete;
+  UnsyncedTails& operator=(const UnsyncedTails&) = delete;
 
   /// Takes the next bytes of a frame, from offset 0 on. RETRY: takes none, because the buffers are
   /// full until the next commit is done. Allocates only for the first bytes of a frame.

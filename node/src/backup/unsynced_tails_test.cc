@@ -1,4 +1,4 @@
-#include "backup/synced_tails.h"
+#include "backup/unsynced_tails.h"
 
 #include <gtest/gtest.h>
 
@@ -11,18 +11,18 @@
 namespace ramcloud {
 namespace {
 
-constexpr uint32_t kBlock = SyncedTails::kBlock;
-constexpr uint32_t kBuffer = SyncedTails::kBufferBytes;
+constexpr uint32_t kBlock = UnsyncedTails::kBlock;
+constexpr uint32_t kBuffer = UnsyncedTails::kBufferBytes;
 
-class SyncedTailsTest : public ::testing::Test {
+class UnsyncedTailsTest : public ::testing::Test {
  protected:
-  explicit SyncedTailsTest(uint64_t seed = 5) : sim_(seed) {
+  explicit UnsyncedTailsTest(uint64_t seed = 5) : sim_(seed) {
     auto frames = FrameStore::open(node_.disk(), "/d", 4 * log::kSegmentBytes);
     EXPECT_TRUE(frames.has_value());
     frames_ = std::move(*frames);
     EXPECT_TRUE(frames_->adopt({1}, 5, 1, 1).ok());
-    EXPECT_TRUE(SyncedTails::possible(*frames_));
-    tails_ = std::make_unique<SyncedTails>(*frames_, 4);
+    EXPECT_TRUE(UnsyncedTails::possible(*frames_));
+    tails_ = std::make_unique<UnsyncedTails>(*frames_, 4);
   }
   uint32_t take_frame() {
     std::optional<uint32_t> taken;
@@ -50,11 +50,11 @@ class SyncedTailsTest : public ::testing::Test {
   SimScheduler sim_;
   SimNode& node_ = sim_.add_node("b");
   std::unique_ptr<FrameStore> frames_;
-  std::unique_ptr<SyncedTails> tails_;
+  std::unique_ptr<UnsyncedTails> tails_;
   std::map<uint32_t, std::string> sent_;  // by frame
 };
 
-TEST_F(SyncedTailsTest, OneBatchWritesTheBytesOfAllReplicas) {
+TEST_F(UnsyncedTailsTest, OneBatchWritesTheBytesOfAllReplicas) {
   const uint32_t a = take_frame(), b = take_frame();
   ASSERT_TRUE(append(a, "some").ok());
   ASSERT_TRUE(append(b, std::string(kBlock + 1, 'b')).ok());
@@ -67,7 +67,7 @@ TEST_F(SyncedTailsTest, OneBatchWritesTheBytesOfAllReplicas) {
   EXPECT_EQ(tails_->buffers_free(), 4u);
 }
 
-TEST_F(SyncedTailsTest, TheLastBlockIsWrittenAgainWithWhatCame) {
+TEST_F(UnsyncedTailsTest, TheLastBlockIsWrittenAgainWithWhatCame) {
   const uint32_t a = take_frame();
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(append(a, std::string(150, static_cast<char>('0' + i % 10))).ok());
@@ -76,7 +76,7 @@ TEST_F(SyncedTailsTest, TheLastBlockIsWrittenAgainWithWhatCame) {
   }
 }
 
-TEST_F(SyncedTailsTest, ManyBuffersOfOneReplicaAreOneCommit) {
+TEST_F(UnsyncedTailsTest, ManyBuffersOfOneReplicaAreOneCommit) {
   const uint32_t a = take_frame();
   ASSERT_TRUE(append(a, std::string(100, '1')).ok());
   ASSERT_TRUE(commit().ok());
@@ -89,7 +89,7 @@ TEST_F(SyncedTailsTest, ManyBuffersOfOneReplicaAreOneCommit) {
   EXPECT_EQ(tails_->buffers_free(), 4u);
 }
 
-TEST_F(SyncedTailsTest, WithoutBuffersNothingIsTakenAndItComesAgain) {
+TEST_F(UnsyncedTailsTest, WithoutBuffersNothingIsTakenAndItComesAgain) {
   const uint32_t a = take_frame(), b = take_frame();
   ASSERT_TRUE(append(a, std::string(3 * kBuffer, 'a')).ok());
   EXPECT_EQ(append(b, std::string(kBuffer + 1, 'b')).code(), StatusCode::kRetry);
@@ -104,7 +104,7 @@ TEST_F(SyncedTailsTest, WithoutBuffersNothingIsTakenAndItComesAgain) {
   }
 }
 
-TEST_F(SyncedTailsTest, ABlockThatIsPartlyWrittenCountsForTheRoom) {
+TEST_F(UnsyncedTailsTest, ABlockThatIsPartlyWrittenCountsForTheRoom) {
   const uint32_t a = take_frame();
   ASSERT_TRUE(append(a, "x").ok());
   ASSERT_TRUE(commit().ok());
@@ -114,7 +114,7 @@ TEST_F(SyncedTailsTest, ABlockThatIsPartlyWrittenCountsForTheRoom) {
   EXPECT_EQ(on_disk(a, sent_[a].size()), sent_[a]);
 }
 
-TEST_F(SyncedTailsTest, CommitsDuringABatchShareTheNext) {
+TEST_F(UnsyncedTailsTest, CommitsDuringABatchShareTheNext) {
   const uint32_t a = take_frame();
   std::vector<int> order;
   const auto commit_as = [&](int number) {
@@ -139,7 +139,7 @@ TEST_F(SyncedTailsTest, CommitsDuringABatchShareTheNext) {
   EXPECT_EQ(order.back(), 4) << "nothing to wait for";
 }
 
-TEST_F(SyncedTailsTest, WhatIsForgottenIsNotWritten) {
+TEST_F(UnsyncedTailsTest, WhatIsForgottenIsNotWritten) {
   const uint32_t a = take_frame(), b = take_frame();
   ASSERT_TRUE(append(a, std::string(2 * kBuffer + 1, 'a')).ok());
   ASSERT_TRUE(append(b, "b").ok());
@@ -152,7 +152,7 @@ TEST_F(SyncedTailsTest, WhatIsForgottenIsNotWritten) {
   EXPECT_EQ(tails_->buffers_free(), 4u);
 }
 
-TEST_F(SyncedTailsTest, AFrameUnderWayIsNotTakenAgainBeforeItIsWritten) {
+TEST_F(UnsyncedTailsTest, AFrameUnderWayIsNotTakenAgainBeforeItIsWritten) {
   const uint32_t a = take_frame();
   while (frames_->frames_free() > 0) take_frame();
   ASSERT_TRUE(append(a, "old").ok());
@@ -171,7 +171,7 @@ TEST_F(SyncedTailsTest, AFrameUnderWayIsNotTakenAgainBeforeItIsWritten) {
   EXPECT_EQ(on_disk(a, 3), std::string("n\0\0", 3));
 }
 
-TEST_F(SyncedTailsTest, OnceABatchFailedNothingIsSaidToBeThere) {
+TEST_F(UnsyncedTailsTest, OnceABatchFailedNothingIsSaidToBeThere) {
   const uint32_t a = take_frame();
   ASSERT_TRUE(append(a, "a").ok());
   node_.disk().fail_with({StatusCode::kIoError, "bad sector"});
@@ -181,7 +181,7 @@ TEST_F(SyncedTailsTest, OnceABatchFailedNothingIsSaidToBeThere) {
   EXPECT_EQ(commit().code(), StatusCode::kIoError);
 }
 
-TEST_F(SyncedTailsTest, NobodyIsToldAfterTheEnd) {
+TEST_F(UnsyncedTailsTest, NobodyIsToldAfterTheEnd) {
   const uint32_t a = take_frame();
   ASSERT_TRUE(append(a, "a").ok());
   bool told = false;
@@ -192,9 +192,9 @@ TEST_F(SyncedTailsTest, NobodyIsToldAfterTheEnd) {
 }
 
 /// Replicas that grow by random steps, committed now and then, until the power goes.
-class TailsPowerCut : public SyncedTailsTest {
+class TailsPowerCut : public UnsyncedTailsTest {
  public:
-  explicit TailsPowerCut(uint64_t seed) : SyncedTailsTest(seed), random_(seed) {}
+  explicit TailsPowerCut(uint64_t seed) : UnsyncedTailsTest(seed), random_(seed) {}
   void TestBody() override {}
   void run() {
     const uint32_t frames[] = {take_frame(), take_frame(), take_frame()};
@@ -237,7 +237,7 @@ class TailsPowerCut : public SyncedTailsTest {
   std::map<uint32_t, std::string> committed_;
 };
 
-TEST(SyncedTailsPowerCut, WhatWasCommittedIsThereAndNothingElseThanWhatWasSent) {
+TEST(UnsyncedTailsPowerCut, WhatWasCommittedIsThereAndNothingElseThanWhatWasSent) {
   for (uint64_t seed = 1; seed <= testing::seeds(50); ++seed) {
     SCOPED_TRACE(seed);
     TailsPowerCut(seed).run();

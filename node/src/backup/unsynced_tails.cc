@@ -1,4 +1,4 @@
-#include "backup/synced_tails.h"
+#include "backup/unsynced_tails.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,16 +10,16 @@ namespace ramcloud {
 namespace {
 
 constexpr uint32_t block_below(uint32_t offset) {
-  return offset / SyncedTails::kBlock * SyncedTails::kBlock;
+  return offset / UnsyncedTails::kBlock * UnsyncedTails::kBlock;
 }
 
 }  // namespace
 
-bool SyncedTails::possible(const FrameStore& frames) {
+bool UnsyncedTails::possible(const FrameStore& frames) {
   return frames.direct_block() > 0 && kBlock % frames.direct_block() == 0;
 }
 
-SyncedTails::SyncedTails(FrameStore& frames, uint32_t buffers) : frames_(frames) {
+UnsyncedTails::UnsyncedTails(FrameStore& frames, uint32_t buffers) : frames_(frames) {
   const size_t bytes = size_t{buffers} * kBufferBytes;
   memory_.reset(static_cast<char*>(std::aligned_alloc(kBlock, bytes)), &std::free);
   if (memory_ == nullptr) throw std::bad_alloc();
@@ -31,19 +31,19 @@ SyncedTails::SyncedTails(FrameStore& frames, uint32_t buffers) : frames_(frames)
   batch_.reserve(buffers);
 }
 
-SyncedTails::~SyncedTails() {
+UnsyncedTails::~UnsyncedTails() {
   *alive_ = false;
 }
 
 // ---- bytes that come ----------------------------------------------------------------------------
 
 /// Bytes that fit without another buffer.
-uint32_t SyncedTails::room_in(const Tail& tail) {
+uint32_t UnsyncedTails::room_in(const Tail& tail) {
   return tail.buffer == nullptr ? 0 : tail.begin + kBufferBytes - tail.end;
 }
 
 /// The buffer begins with the block that contains `end`.
-void SyncedTails::take_buffer(Tail& tail) {
+void UnsyncedTails::take_buffer(Tail& tail) {
   tail.buffer = free_.back();
   free_.pop_back();
   tail.begin = block_below(tail.end);
@@ -51,7 +51,7 @@ void SyncedTails::take_buffer(Tail& tail) {
   if (!std::exchange(tail.unwritten, true)) unwritten_.push_back(&tail);
 }
 
-Status SyncedTails::append(uint32_t frame, ByteView bytes) {
+Status UnsyncedTails::append(uint32_t frame, ByteView bytes) {
   if (bytes.empty()) return {};
   const SpinGuard guard(lock_);
   auto& tail = tails_[frame];
@@ -80,7 +80,7 @@ Status SyncedTails::append(uint32_t frame, ByteView bytes) {
 }
 
 /// Moves the buffer to the next batch.
-void SyncedTails::seal(Tail& tail) {
+void UnsyncedTails::seal(Tail& tail) {
   const uint32_t used = tail.end - tail.begin;
   const uint32_t rest = tail.end % kBlock;
   const uint32_t blocks = used - rest + (rest > 0 ? kBlock : 0);
@@ -90,7 +90,7 @@ void SyncedTails::seal(Tail& tail) {
   tail.buffer = nullptr;
 }
 
-void SyncedTails::forget(uint32_t frame) {
+void UnsyncedTails::forget(uint32_t frame) {
   const SpinGuard guard(lock_);
   const auto found = tails_.find(frame);
   if (found == tails_.end()) return;
@@ -106,14 +106,14 @@ void SyncedTails::forget(uint32_t frame) {
 
 // ---- batches ------------------------------------------------------------------------------------
 
-void SyncedTails::commit(std::function<void(Status)> done) {
+void UnsyncedTails::commit(std::function<void(Status)> done) {
   waiting_.push_back(std::move(done));
   begin_batches();
 }
 
 /// Starts batches until one is in flight or no caller waits. A callback may commit again, or
 /// destroy this.
-void SyncedTails::begin_batches() {
+void UnsyncedTails::begin_batches() {
   if (beginning_) return;
   beginning_ = true;
   const std::shared_ptr<bool> alive = alive_;
@@ -126,7 +126,7 @@ void SyncedTails::begin_batches() {
 }
 
 /// Moves all buffers to the next batch; false if there are none.
-bool SyncedTails::seal_all() {
+bool UnsyncedTails::seal_all() {
   const SpinGuard guard(lock_);
   for (Tail* tail : unwritten_) {
     tail->unwritten = false;
@@ -141,7 +141,7 @@ bool SyncedTails::seal_all() {
 }
 
 /// False if there is nothing to write.
-bool SyncedTails::write_batch() {
+bool UnsyncedTails::write_batch() {
   if (!seal_all()) return false;
   batch_.clear();
   for (const Full& full : writing_) batch_.push_back(full.write);
@@ -162,7 +162,7 @@ bool SyncedTails::write_batch() {
   return true;
 }
 
-void SyncedTails::finish(const Status& status) {
+void UnsyncedTails::finish(const Status& status) {
   Waiters told = std::exchange(serving_, {});
   const std::shared_ptr<bool> alive = alive_;
   for (auto& done : told) {
