@@ -29,19 +29,19 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	}
 	r.record(ctx, o, d, done)
 	service := specs.HeadlessService(o.cluster)
-	done.attempt("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
+	done.noteOutcome("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
 	for index := range specs.WantedEtcd(o.cluster) {
 		service := specs.EtcdService(o.cluster, index)
-		done.attempt("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
+		done.noteOutcome("Service "+service.Name, a.apply(ctx, service, orNil(o.services[service.Name]), &corev1.Service{}))
 	}
 	for _, index := range d.Servers {
 		record, name := &ramcloudv1.RAMCloudServer{}, specs.ServerName(o.cluster.Name, index)
-		if done.attempt("RAMCloudServer "+name, a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record)) {
+		if done.noteOutcome("RAMCloudServer "+name, a.apply(ctx, specs.Server(o.cluster, index), orNil(o.servers[name]), record)) {
 			o.servers[name] = record
 		}
 	}
 	for _, id := range d.Rejoin {
-		if done.attempt("replacing "+id.String(), r.rejoin(ctx, o, id.Index)) {
+		if done.noteOutcome("replacing "+id.String(), r.rejoin(ctx, o, id.Index)) {
 			d.Volumes = append(slices.Clone(d.Volumes), id)
 		}
 	}
@@ -52,7 +52,7 @@ func (r *ClusterReconciler) act(ctx context.Context, o *observed, d plan.Decisio
 	r.dropVolumes(ctx, o, d, done)
 	r.releaseVolumes(ctx, o, d, done)
 	for _, id := range d.Secure {
-		if !o.recorded(memberOf(o, id)) || !done.attempt("reaching "+id.String()+" by TLS", r.securePeer(ctx, o, id)) {
+		if !o.recorded(memberOf(o, id)) || !done.noteOutcome("reaching "+id.String()+" by TLS", r.securePeer(ctx, o, id)) {
 			d.Restart = nil
 		}
 	}
@@ -72,7 +72,7 @@ func (r *ClusterReconciler) holdEvictions(ctx context.Context, o *observed, evic
 		return true // none: so no eviction was allowed before
 	}
 	a, held := applier{client: r.Client, scheme: r.Scheme(), wrote: func(object client.Object) { r.wrote(o, object) }}, &policyv1.PodDisruptionBudget{}
-	if !done.attempt("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, live, held)) {
+	if !done.noteOutcome("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, live, held)) {
 		return false
 	}
 	o.budgets[budget.Name] = held
@@ -95,7 +95,7 @@ func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps)
 		done.wait("adopting what nothing controls", "the cluster was deleted meanwhile")
 		return false
 	}
-	if !done.attempt("reading the cluster past the cache", err) {
+	if !done.noteOutcome("reading the cluster past the cache", err) {
 		return false
 	}
 	for _, orphan := range o.orphans { // all other objects are applied with their owner
@@ -106,7 +106,7 @@ func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps)
 		changed := pod.DeepCopy()
 		changed.OwnerReferences = append(changed.OwnerReferences, specs.OwnerReference(o.cluster))
 		patch := client.MergeFromWithOptions(pod, client.MergeFromWithOptimisticLock{})
-		if done.attempt("adopting pod "+pod.Name, r.Patch(ctx, changed, patch, fieldOwner)) {
+		if done.noteOutcome("adopting pod "+pod.Name, r.Patch(ctx, changed, patch, fieldOwner)) {
 			o.pods[pod.Name] = changed
 			r.wrote(o, changed)
 			r.event(o.cluster, corev1.EventTypeNormal, "PodAdopted", "Adopt", "pod %s, which nothing controlled, is this cluster's", pod.Name)
@@ -119,7 +119,7 @@ func (r *ClusterReconciler) adopt(ctx context.Context, o *observed, done *steps)
 func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *observed, d plan.Decision, m member, done *steps) {
 	if m.exposed(o) {
 		service, name := &corev1.Service{}, specs.OutsideServiceName(m.name)
-		if !done.attempt("Service "+name, a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service)) {
+		if !done.noteOutcome("Service "+name, a.apply(ctx, m.outsideService(o), orNil(o.services[name]), service)) {
 			return
 		}
 		o.services[name] = service
@@ -127,7 +127,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 	if o.foreign(d, m) {
 		return
 	}
-	if m.hasVolume(o) && !done.attempt("volume claim of "+m.name, r.ensureVolume(ctx, o, d, m)) {
+	if m.hasVolume(o) && !done.noteOutcome("volume claim of "+m.name, r.ensureVolume(ctx, o, d, m)) {
 		return
 	}
 	r.growVolume(ctx, o, m, done)
@@ -142,7 +142,7 @@ func (r *ClusterReconciler) actOnMember(ctx context.Context, a applier, o *obser
 		done.wait("pod "+m.name, "its template is not recorded yet")
 		return
 	}
-	if err := r.createPod(ctx, o, m); !done.attempt("pod "+m.name, err) && outcomeOf(err) == fail {
+	if err := r.createPod(ctx, o, m); !done.noteOutcome("pod "+m.name, err) && outcomeOf(err) == fail {
 		r.event(o.cluster, corev1.EventTypeWarning, "PodNotCreated", "Create", "pod %s: %v", m.name, err)
 	}
 }
@@ -185,15 +185,15 @@ func controllerText(object metav1.Object) string {
 func (r *ClusterReconciler) replaceFailed(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, replacement := range d.Replace {
 		m := memberOf(o, replacement.ID)
-		if done.attempt("noting the failure of "+m.name, r.recordFailure(ctx, o, m, failureForStatus(replacement.Failure))) &&
-			done.attempt("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
+		if done.noteOutcome("noting the failure of "+m.name, r.recordFailure(ctx, o, m, failureForStatus(replacement.Failure))) &&
+			done.noteOutcome("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
 			r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "pod %s failed (%s %s) and is re-created",
 				m.name, replacement.Failure.Reason, replacement.Failure.Message)
 		}
 	}
 	for _, id := range d.Forget {
 		m := memberOf(o, id)
-		done.attempt("forgetting the failures of "+m.name, r.recordFailure(ctx, o, m, nil))
+		done.noteOutcome("forgetting the failures of "+m.name, r.recordFailure(ctx, o, m, nil))
 	}
 }
 
@@ -202,13 +202,13 @@ func (r *ClusterReconciler) takeAway(ctx context.Context, o *observed, d plan.De
 	for _, id := range d.Restart {
 		m := memberOf(o, id)
 		name := m.name
-		if o.recorded(m) && done.attempt("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
+		if o.recorded(m) && done.noteOutcome("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
 			r.event(o.cluster, corev1.EventTypeNormal, "PodRestarted", "Restart", "%s is restarted (%s)", name, d.Rolling)
 		}
 	}
 	for _, id := range d.Remove {
 		name := memberOf(o, id).name
-		if done.attempt("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
+		if done.noteOutcome("deleting pod "+name, r.delete(ctx, o, o.pods[name])) {
 			r.event(o.cluster, corev1.EventTypeNormal, "PodRemoved", "Remove", "%s is removed: spec.coordinator.replicas is %d",
 				name, specs.WantedCoordinators(o.cluster))
 		}
@@ -227,7 +227,7 @@ func (r *ClusterReconciler) deleteUnexposed(ctx context.Context, o *observed, do
 		if specs.Exposed(o.cluster) && !gone {
 			continue
 		}
-		done.attempt("deleting Service "+name, r.delete(ctx, o, service))
+		done.noteOutcome("deleting Service "+name, r.delete(ctx, o, service))
 	}
 }
 
@@ -250,7 +250,7 @@ func (r *ClusterReconciler) publish(ctx context.Context, a applier, o *observed,
 	}
 	name := specs.ConnectionName(c.Name)
 	connection := specs.Connection(c, outside)
-	done.attempt("ConfigMap "+name, a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[name]), &corev1.ConfigMap{}))
+	done.noteOutcome("ConfigMap "+name, a.apply(ctx, specs.ConnectionConfigMap(c, connection), orNil(o.configMaps[name]), &corev1.ConfigMap{}))
 }
 
 // applyBudgets keeps servers, and a majority of the others, from being evicted. The servers' budget comes last, because
@@ -263,6 +263,6 @@ func (r *ClusterReconciler) applyBudgets(ctx context.Context, a applier, o *obse
 	}
 	wanted = append(wanted, specs.DisruptionBudget(c, evictions.Keep))
 	for _, budget := range wanted {
-		done.attempt("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, orNil(o.budgets[budget.Name]), &policyv1.PodDisruptionBudget{}))
+		done.noteOutcome("PodDisruptionBudget "+budget.Name, a.apply(ctx, budget, orNil(o.budgets[budget.Name]), &policyv1.PodDisruptionBudget{}))
 	}
 }

@@ -211,8 +211,8 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 // reconcile runs the steps, notes how each ended, and returns when to reconcile again without an event (0: never).
 func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.RAMCloudCluster, done *steps) time.Duration {
 	o, err := r.observe(ctx, cluster)
-	if !done.attempt("reading what there is", err) {
-		done.attempt("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
+	if !done.noteOutcome("reading what there is", err) {
+		done.noteOutcome("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
 		return 0
 	}
 	if behind := r.behind(ctx, o, done); behind {
@@ -220,8 +220,8 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 	}
 	r.letFormerGo(ctx, o, done)
 	input, err := r.forPlan(ctx, o)
-	if !done.attempt("reading what is in the way", err) {
-		done.attempt("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
+	if !done.noteOutcome("reading what is in the way", err) {
+		done.noteOutcome("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))
 		return 0
 	}
 	secured := r.secureEtcd(ctx, o, &input, done)

@@ -76,7 +76,7 @@ func (r *ClusterReconciler) secureEtcd(ctx context.Context, o *observed, input *
 	if stage := plan.NextTLS(*input); stage != input.TLS {
 		wanted := *o.cluster.Status.DeepCopy()
 		wanted.Etcd.TLS = stage.String()
-		if !done.attempt("noting the stage of TLS", r.writeClusterStatus(ctx, o.cluster, wanted)) {
+		if !done.noteOutcome("noting the stage of TLS", r.writeClusterStatus(ctx, o.cluster, wanted)) {
 			return false
 		}
 		before := input.TLS
@@ -85,11 +85,11 @@ func (r *ClusterReconciler) secureEtcd(ctx context.Context, o *observed, input *
 			r.event(o.cluster, corev1.EventTypeNormal, "EtcdTLS"+stage.String(), "Secure", "the etcd's TLS goes from %s to %s", before, stage)
 		}
 	}
-	done.attempt("NetworkPolicy "+specs.EtcdPolicyName, r.closeEtcd(ctx, o.cluster))
+	done.noteOutcome("NetworkPolicy "+specs.EtcdPolicyName, r.closeEtcd(ctx, o.cluster))
 	if input.TLS == plan.TLSOff {
 		return true
 	}
-	if !done.attempt("certificates of the etcd", r.renewCertificates(ctx, o, *input)) {
+	if !done.noteOutcome("certificates of the etcd", r.renewCertificates(ctx, o, *input)) {
 		return false
 	}
 	for i, m := range input.Members {

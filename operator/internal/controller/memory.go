@@ -129,7 +129,7 @@ func (r *ClusterReconciler) resizeServer(ctx context.Context, o *observed, d pla
 		if apierrors.IsNotFound(err) || err == nil {
 			return "its pod does not exist any more"
 		}
-		done.attempt("memory of "+m.name, err)
+		done.noteOutcome("memory of "+m.name, err)
 		return ""
 	}
 	asking, cancel := context.WithTimeout(ctx, answerWithin)
@@ -168,7 +168,7 @@ func (r *ClusterReconciler) notAnswered(o *observed, d plan.Decision, m member, 
 	case coordinator.Passes(err):
 		return message
 	default:
-		done.attempt("memory of "+m.name, err)
+		done.noteOutcome("memory of "+m.name, err)
 	}
 	return ""
 }
@@ -186,7 +186,7 @@ func (r *ClusterReconciler) askPod(ctx context.Context, o *observed, d plan.Deci
 		o.lookAgainAfter(askAgainAfter)
 		return
 	}
-	if done.attempt("memory of pod "+m.name, err) {
+	if done.noteOutcome("memory of pod "+m.name, err) {
 		r.wrote(o, pod)
 		o.pods[m.name] = pod
 		r.event(o.cluster, corev1.EventTypeNormal, "PodResizes", "Resize", "pod %s asks for %s of memory", m.name, quantity(limit))

@@ -50,11 +50,11 @@ func (r *ClusterReconciler) recordRecoveries(ctx context.Context, o *observed, d
 	record, remove := plan.History(specs.RecoveryHistory(o.cluster), all)
 	for _, id := range record {
 		name := specs.RecoveryName(o.cluster.Name, id)
-		done.attempt("recording "+name, r.recordRecovery(ctx, o, id, wanted[id]))
+		done.noteOutcome("recording "+name, r.recordRecovery(ctx, o, id, wanted[id]))
 	}
 	for _, id := range remove {
 		name := specs.RecoveryName(o.cluster.Name, id)
-		done.attempt("deleting "+name, r.delete(ctx, o, o.recoveries[name]))
+		done.noteOutcome("deleting "+name, r.delete(ctx, o, o.recoveries[name]))
 	}
 }
 

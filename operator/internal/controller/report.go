@@ -42,7 +42,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 		}
 		wanted := status.Server(status.ServerInput{Member: member, Picture: o.picture, Pending: len(differs) > 0,
 			Before: record.Status, Generation: record.Generation, Now: in.Now})
-		done.attempt("writing the status of "+m.name, r.writeServerStatus(ctx, o, record, wanted))
+		done.noteOutcome("writing the status of "+m.name, r.writeServerStatus(ctx, o, record, wanted))
 		in.Servers = append(in.Servers, *record)
 	}
 	if len(o.former) == 0 {
@@ -55,7 +55,7 @@ func (r *ClusterReconciler) report(ctx context.Context, o *observed, d plan.Deci
 	in.Failed = done.of(fail)
 	wanted := status.Cluster(in)
 	// If the object has changed meanwhile, the computed status is outdated, so no events are emitted.
-	if done.attempt("writing the status", r.writeClusterStatus(ctx, o.cluster, wanted)) {
+	if done.noteOutcome("writing the status", r.writeClusterStatus(ctx, o.cluster, wanted)) {
 		r.announce(o.cluster, wanted)
 	}
 	return status.LookAgain(in)

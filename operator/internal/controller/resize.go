@@ -94,7 +94,7 @@ func (r *ClusterReconciler) growVolume(ctx context.Context, o *observed, m membe
 		changed.Spec.Resources.Requests[corev1.ResourceStorage] = *ask
 		err := r.Patch(ctx, changed, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), fieldOwner)
 		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-			if done.attempt(name, err) {
+			if done.noteOutcome(name, err) {
 				r.refused.note(live.UID, nil)
 				r.wrote(o, changed)
 				o.claims[live.Name] = changed

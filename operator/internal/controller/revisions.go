@@ -224,7 +224,7 @@ func (r *ClusterReconciler) record(ctx context.Context, o *observed, d plan.Deci
 		before := one.object
 		one.decided, one.request, one.rolls = decided.Current, decided.Request, decided.Rolls
 		err := r.keepRevision(ctx, o, one, decided.Current, specs.RevisionCurrent, decided.Request)
-		one.recorded = done.attempt("recording the template of "+one.component, err)
+		one.recorded = done.noteOutcome("recording the template of "+one.component, err)
 		if !one.recorded {
 			continue
 		}
@@ -233,7 +233,7 @@ func (r *ClusterReconciler) record(ctx context.Context, o *observed, d plan.Deci
 		}
 		if decided.Pending != "" {
 			err := r.keepRevision(ctx, o, one, decided.Pending, specs.RevisionPending, "")
-			done.attempt("publishing what a roll of "+one.component+" would bring", err)
+			done.noteOutcome("publishing what a roll of "+one.component+" would bring", err)
 		}
 		r.dropRevisions(ctx, o, one, decided, done)
 	}
@@ -324,10 +324,10 @@ func (r *ClusterReconciler) dropRevisions(ctx context.Context, o *observed, one 
 		}
 		if used[name] {
 			err := r.markRevision(ctx, o, object, mark{state: specs.RevisionFormer, request: object.Annotations[specs.AnnotationRestart]}, 0)
-			done.attempt("keeping the former template "+name, err)
+			done.noteOutcome("keeping the former template "+name, err)
 			continue
 		}
-		done.attempt("deleting the template "+name, r.delete(ctx, o, object))
+		done.noteOutcome("deleting the template "+name, r.delete(ctx, o, object))
 	}
 }
 

@@ -38,8 +38,8 @@ type step struct {
 // kept.
 type steps []step
 
-// attempt notes the outcome of a step by its error. True: the step was completed.
-func (s *steps) attempt(name string, err error) bool {
+// noteOutcome notes the outcome of a step by its error. True: the step was completed.
+func (s *steps) noteOutcome(name string, err error) bool {
 	how := outcomeOf(err)
 	noted := step{name: name, outcome: how, err: err}
 	if err != nil {

@@ -34,7 +34,7 @@ func TestOutcomes(t *testing.T) {
 		{errors.New("anything else"), fail},
 	} {
 		var done steps
-		if ok := done.attempt("a step", test.err); ok != (test.want == complete) || done[0].outcome != test.want {
+		if ok := done.noteOutcome("a step", test.err); ok != (test.want == complete) || done[0].outcome != test.want {
 			t.Errorf("%v: %s, want %s", test.err, done[0].outcome, test.want)
 		}
 		if (done.err() != nil) != (test.want == fail) {
@@ -45,15 +45,15 @@ func TestOutcomes(t *testing.T) {
 
 func TestStepsAreSummedUp(t *testing.T) {
 	var done steps
-	done.attempt("one", nil)
-	done.attempt("two", errors.New("no right"))
+	done.noteOutcome("one", nil)
+	done.noteOutcome("two", errors.New("no right"))
 	done.wait("three", "there is no address yet")
-	done.attempt("four", nil)
+	done.noteOutcome("four", nil)
 	if got, want := done.summary(), "2 Complete, 1 Wait (three: there is no address yet), 1 Fail (two: no right)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for i := range 200 {
-		done.attempt(fmt.Sprint(i), errors.New("no right"))
+		done.noteOutcome(fmt.Sprint(i), errors.New("no right"))
 	}
 	if text := done.err().Error(); !strings.HasSuffix(text, "… and 196 more") {
 		t.Error(text)

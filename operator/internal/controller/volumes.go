@@ -67,14 +67,14 @@ func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan
 	for _, id := range d.DropVolumes {
 		m := memberOf(o, id)
 		if pod := o.pods[m.name]; pod != nil {
-			done.attempt("deleting pod "+m.name, r.delete(ctx, o, pod))
+			done.noteOutcome("deleting pod "+m.name, r.delete(ctx, o, pod))
 		} else if claim := m.claim(o); claim != nil && claim.DeletionTimestamp == nil {
-			done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim))
+			done.noteOutcome("deleting volume claim "+claim.Name, r.delete(ctx, o, claim))
 		}
 	}
 	for _, id := range d.GiveUp {
 		m := memberOf(o, id)
-		if done.attempt("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
+		if done.noteOutcome("deleting pod "+m.name, r.delete(ctx, o, o.pods[m.name])) {
 			r.event(o.cluster, corev1.EventTypeWarning, "PodReplaced", "Replace", "the volume of pod %s is lost; it is created again with another", m.name)
 		}
 	}
@@ -84,13 +84,13 @@ func (r *ClusterReconciler) dropVolumes(ctx context.Context, o *observed, d plan
 func (r *ClusterReconciler) releaseVolumes(ctx context.Context, o *observed, d plan.Decision, done *steps) {
 	for _, released := range d.Release {
 		claim := o.claims[specs.VolumeClaimName(memberOf(o, released.ID).name, released.Generation)]
-		if claim == nil || claim.DeletionTimestamp == nil && !done.attempt("deleting volume claim "+claim.Name, r.delete(ctx, o, claim)) {
+		if claim == nil || claim.DeletionTimestamp == nil && !done.noteOutcome("deleting volume claim "+claim.Name, r.delete(ctx, o, claim)) {
 			continue
 		}
 		if !controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
 			continue
 		}
-		if done.attempt("releasing volume claim "+claim.Name, r.removeFinalizer(ctx, claim)) && o.tokens[claim.Name] != "" {
+		if done.noteOutcome("releasing volume claim "+claim.Name, r.removeFinalizer(ctx, claim)) && o.tokens[claim.Name] != "" {
 			r.event(o.cluster, corev1.EventTypeNormal, "VolumeReleased", "Release",
 				"volume claim %s is deleted: the coordinator says that no replica on it is needed (token %s)", claim.Name, o.tokens[claim.Name])
 		}
@@ -144,7 +144,7 @@ func (r *ClusterReconciler) letFormerGo(ctx context.Context, o *observed, done *
 	for _, object := range o.read {
 		claim, ok := object.(*corev1.PersistentVolumeClaim)
 		if ok && specs.OfFormer(o.cluster, claim) && controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
-			done.attempt("letting volume claim "+claim.Name+" of a former cluster go", r.removeFinalizer(ctx, claim))
+			done.noteOutcome("letting volume claim "+claim.Name+" of a former cluster go", r.removeFinalizer(ctx, claim))
 		}
 	}
 }
