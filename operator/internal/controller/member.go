@@ -115,7 +115,7 @@ func (m member) differences(o *observed, d plan.Decision) []string {
 	if live.Annotations[specs.AnnotationRevision] == "" { // created before there were revisions, and adopted unchanged
 		live = specs.AsMade(o.cluster, live, m.id.Index)
 	}
-	if d.Live(m.id) {
+	if d.ResizableInPlace(m.id) {
 		return specs.DifferencesBesideMemory(live, wanted)
 	}
 	return specs.Differences(live, wanted)

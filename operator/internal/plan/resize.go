@@ -86,9 +86,9 @@ func mayNotResize(o Observed, d *Decision, m Member) string {
 	return o.NotSafe
 }
 
-// Live says whether a member needs no restart for its memory: it has the memory in its template, or gets it
+// ResizableInPlace says whether a member needs no restart for its memory: it has the memory in its template, or gets it
 // while it runs.
-func (d *Decision) Live(id ID) bool {
+func (d *Decision) ResizableInPlace(id ID) bool {
 	step, known := d.Memory[id]
 	return known && step.Infeasible == ""
 }

@@ -98,7 +98,7 @@ func TestOneServerAfterTheOther(t *testing.T) {
 		for index, says := range test.says {
 			step := d.Memory[ID{Server, index}]
 			text := step.Waits + step.Infeasible
-			if (text == "") != (says == "") || !strings.Contains(text, says) || d.Live(ID{Server, index}) != (step.Infeasible == "") {
+			if (text == "") != (says == "") || !strings.Contains(text, says) || d.ResizableInPlace(ID{Server, index}) != (step.Infeasible == "") {
 				t.Errorf("%s: of server %d is said %q, want %q", name, index, text, says)
 			}
 		}
