@@ -75,7 +75,7 @@ func (m member) claimNames(o *observed) (out []string) {
 	if claim != nil {
 		out = append(out, claim.Name)
 	}
-	if volumeOf(claim) != plan.VolumeThere && (claim == nil || m.id.Kind == plan.Server) {
+	if volumeOf(claim) != plan.VolumePresent && (claim == nil || m.id.Kind == plan.Server) {
 		out = append(out, specs.VolumeClaimName(m.name, m.nextGeneration(o)))
 	}
 	return out

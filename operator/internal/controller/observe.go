@@ -256,11 +256,11 @@ func volumeOf(claim *corev1.PersistentVolumeClaim) plan.Volume {
 	case claim == nil:
 		return plan.VolumeNone
 	case claim.DeletionTimestamp != nil:
-		return plan.VolumeGoing
+		return plan.VolumeDeleting
 	case claim.Status.Phase == corev1.ClaimLost:
 		return plan.VolumeLost
 	}
-	return plan.VolumeThere
+	return plan.VolumePresent
 }
 
 // foreignVolume says whether a volume claim of this name exists that this cluster must not use. A claim that is not in

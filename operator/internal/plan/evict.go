@@ -84,7 +84,7 @@ func mayNotGo(o Observed, m Member) string {
 		return why
 	case !m.Up:
 		return m.ID.String() + " is not listed as up"
-	case m.Volume != VolumeThere:
+	case m.Volume != VolumePresent:
 		return fmt.Sprintf("the volume claim of %s is deleted or its volume is lost, and the server has it open", m.ID)
 	case m.Replicas == 0:
 		return m.ID.String() + " has not said yet that its log has replicas"

@@ -55,7 +55,7 @@ func (w *world) wrongEviction(o Observed, d Decision, e Eviction) string {
 	serving := 0
 	for _, index := range d.Servers {
 		switch m := w.members[ID{Server, index}]; {
-		case m != nil && m.Pod.Serves() && m.Up && m.Volume == VolumeThere:
+		case m != nil && m.Pod.Serves() && m.Up && m.Volume == VolumePresent:
 			serving++
 		case m == nil || !m.Pod.Exists || m.Pod.Deleting || m.Pod.Failed || m.Pod.Ready || m.Pod.Node != "":
 			return fmt.Sprintf("a server may be evicted while server %d is on its way: %+v", index, m)
@@ -103,7 +103,7 @@ func TestEvictions(t *testing.T) {
 		"one ends":                      {pod(1, Pod{Exists: true, Ready: true, Deleting: true}), 4, "server 1 is not ready"},
 		"one failed":                    {pod(1, Pod{Exists: true, Failed: true}), 4, "server 1 is not ready"},
 		"one is not listed":             {func(o *Observed) { o.Members[2].Up = false }, 4, "server 1 is not listed as up"},
-		"one's claim was deleted":       {func(o *Observed) { o.Members[2].Volume = VolumeGoing }, 4, "the volume claim of server 1"},
+		"one's claim was deleted":       {func(o *Observed) { o.Members[2].Volume = VolumeDeleting }, 4, "the volume claim of server 1"},
 		"one has no replicas":           {func(o *Observed) { o.Members[2].Replicas = 0 }, 4, "server 1 has not said yet"},
 		"R = 0":                         {func(o *Observed) { o.ReplicationFactor = 0 }, 4, "without replicas"},
 		"a restart was asked for":       {func(o *Observed) { o.Request = "again" }, 4, "restart 'again'"},

@@ -119,7 +119,7 @@ func (w *world) wrong(o Observed, d Decision) string {
 		if m.Pod.Exists {
 			return say("%s is created although its pod exists: %+v", id, m.Pod)
 		}
-		if w.o.needsVolume(m.ID) && m.Volume != VolumeThere && !slices.Contains(d.Volumes, id) {
+		if w.o.needsVolume(m.ID) && m.Volume != VolumePresent && !slices.Contains(d.Volumes, id) {
 			return say("%s is created without a volume: %+v", id, m)
 		}
 	}
@@ -160,7 +160,7 @@ func (w *world) wrong(o Observed, d Decision) string {
 func (w *world) othersWell(o Observed, id ID) bool {
 	for i := range o.EtcdMembers {
 		m := w.members[ID{Etcd, i}]
-		if i != id.Index && (m == nil || !m.Pod.Ready || m.Pod.Deleting || m.Volume != VolumeThere) {
+		if i != id.Index && (m == nil || !m.Pod.Ready || m.Pod.Deleting || m.Volume != VolumePresent) {
 			return false
 		}
 	}
@@ -220,7 +220,7 @@ func (w *world) wrongServerRestart(o Observed, m *Member) string {
 	if r := w.recorded[Server]; w.keeps && r.request == o.Request && !r.rolls {
 		return fmt.Sprintf("%s is restarted for what an earlier operator was asked for", m.ID)
 	}
-	if o.ReplicationFactor == 0 || m.Volume != VolumeThere {
+	if o.ReplicationFactor == 0 || m.Volume != VolumePresent {
 		return fmt.Sprintf("%s is restarted with %d replicas: %+v", m.ID, o.ReplicationFactor, m)
 	}
 	serves := m.Up || m.Pod.Ready
@@ -267,7 +267,7 @@ func (w *world) carryOut(d Decision, evictions Eviction, mayStop bool) {
 			case 0, 1:
 				w.becomeReady(m)
 			case 2: // it starts, and ends again
-				m.Pod.Mounted, m.Pod.Node = m.Volume == VolumeThere, "node"
+				m.Pod.Mounted, m.Pod.Node = m.Volume == VolumePresent, "node"
 				m.Bound = m.Bound || m.Pod.Mounted
 			}
 		})
@@ -325,8 +325,8 @@ func (w *world) carryOut(d Decision, evictions Eviction, mayStop bool) {
 }
 
 func (w *world) becomeReady(m *Member) {
-	mounted := m.ID.Kind == Server && m.Pod.Mounted && m.Volume == VolumeGoing // the pod keeps it
-	if w.o.needsVolume(m.ID) && m.Volume != VolumeThere && !mounted {
+	mounted := m.ID.Kind == Server && m.Pod.Mounted && m.Volume == VolumeDeleting // the pod keeps it
+	if w.o.needsVolume(m.ID) && m.Volume != VolumePresent && !mounted {
 		return
 	}
 	if !m.Pod.Ready {
@@ -362,7 +362,7 @@ func (w *world) away(m *Member) {
 func (w *world) podGone(m *Member) {
 	w.away(m)
 	m.Pod = Pod{}
-	if m.Volume == VolumeGoing && m.ID.Kind != Server {
+	if m.Volume == VolumeDeleting && m.ID.Kind != Server {
 		m.Volume = VolumeNone
 	}
 }
@@ -431,13 +431,13 @@ func (w *world) breakMember(m *Member) {
 			w.podGone(m)
 		}
 	case 6: // the disk dies; so does what ran on it
-		if w.o.needsVolume(m.ID) && m.Volume == VolumeThere {
+		if w.o.needsVolume(m.ID) && m.Volume == VolumePresent {
 			w.away(m)
 			m.Volume, m.Pod.Ready = VolumeLost, false
 		}
 	case 7: // somebody deletes the claim
 		if w.o.needsVolume(m.ID) && m.Volume != VolumeNone {
-			m.Volume = VolumeGoing
+			m.Volume = VolumeDeleting
 			if !m.Pod.Exists && m.ID.Kind != Server {
 				m.Volume = VolumeNone
 			}
@@ -496,7 +496,7 @@ func (w *world) settle() {
 		for _, c := range m.Retired {
 			delete(w.needed, w.enlisted[volumeKey{id, c.Generation}])
 		}
-		if m.Volume == VolumeGoing && !m.Pod.Exists && id.Kind != Server {
+		if m.Volume == VolumeDeleting && !m.Pod.Exists && id.Kind != Server {
 			m.Volume = VolumeNone
 		}
 	}
@@ -540,7 +540,7 @@ func (w *world) comesToRest() string {
 					kept--
 				}
 			}
-			runs := m.Volume == VolumeGoing && m.Pod.Ready && m.ID.Kind == Server // which keeps it
+			runs := m.Volume == VolumeDeleting && m.Pod.Ready && m.ID.Kind == Server // which keeps it
 			if (w.stuck(m) || runs) && !m.Pod.Deleting && !m.Pod.Failed {
 				kept--
 			}
@@ -601,7 +601,7 @@ func (w *world) metadataTrouble() bool {
 // volumeTrouble: a server has a volume that is lost or was deleted, so it waits rightly, and so do others while it is not up.
 func (w *world) volumeTrouble() bool {
 	for _, m := range w.members {
-		if m.ID.Kind == Server && m.Volume != VolumeThere {
+		if m.ID.Kind == Server && m.Volume != VolumePresent {
 			return true
 		}
 	}

@@ -46,7 +46,7 @@ func (w *world) wrongVolume(o Observed, d Decision, id ID) string {
 		return ""
 	}
 	switch {
-	case !w.o.needsVolume(m.ID) || m.Volume == VolumeThere || m.Volume != VolumeNone && id.Kind != Server:
+	case !w.o.needsVolume(m.ID) || m.Volume == VolumePresent || m.Volume != VolumeNone && id.Kind != Server:
 		return fmt.Sprintf("%s gets a volume although it has or needs none: %+v", id, m)
 	case m.Volume != VolumeNone && (m.Pod.Exists || !slices.Contains(d.Retire, id)):
 		return fmt.Sprintf("%s gets another volume under a pod: %+v", id, m)
@@ -64,7 +64,7 @@ func (w *world) wrongVolume(o Observed, d Decision, id ID) string {
 func (w *world) wrongDeletion(o Observed, d Decision) string {
 	for _, id := range d.DropVolumes {
 		m := w.members[id]
-		if m == nil || id.Kind == Server || m.Volume == VolumeThere || m.Pod.Ready {
+		if m == nil || id.Kind == Server || m.Volume == VolumePresent || m.Pod.Ready {
 			return fmt.Sprintf("the volume of %s is dropped although it is not lost, in use, or a server's: %+v", id, m)
 		}
 		rejoins := id.Kind == Etcd && w.othersWell(o, id)
@@ -74,7 +74,7 @@ func (w *world) wrongDeletion(o Observed, d Decision) string {
 	}
 	for _, id := range d.GiveUp {
 		m := w.members[id]
-		if m == nil || id.Kind != Server || !m.Pod.Exists || m.Pod.Ready || m.Up || !o.Connected || m.Volume == VolumeThere || m.Volume == VolumeNone {
+		if m == nil || id.Kind != Server || !m.Pod.Exists || m.Pod.Ready || m.Up || !o.Connected || m.Volume == VolumePresent || m.Volume == VolumeNone {
 			return fmt.Sprintf("the pod of %s is given up: connected %t, %+v", id, o.Connected, m)
 		}
 		if m.Pod.Mounted && w.needed[w.enlisted[m.now()]] {
@@ -123,7 +123,7 @@ func (w *world) freshVolume(m *Member) {
 	}
 	delete(w.enlisted, m.now())
 	m.Generation = max(m.Generation, 1)
-	m.Volume, m.ServerID, m.Bound = VolumeThere, "", false // an empty one, and that was allowed
+	m.Volume, m.ServerID, m.Bound = VolumePresent, "", false // an empty one, and that was allowed
 	m.Made = m.Made && m.ID.Kind == Server
 }
 

@@ -325,9 +325,9 @@ func decideMember(o Observed, m Member, d *Decision) {
 	case m.Pod.Deleting: // created again once it is deleted
 	case m.Pod.Failed:
 		decideFailed(o.Now, m, d)
-	case o.needsVolume(m.ID) && m.Volume != VolumeThere && !m.Pod.Ready:
+	case o.needsVolume(m.ID) && m.Volume != VolumePresent && !m.Pod.Ready:
 		decidePodWithoutVolume(o, m, d)
-	case m.ID.Kind == Server && m.Volume == VolumeGoing:
+	case m.ID.Kind == Server && m.Volume == VolumeDeleting:
 		d.VolumesTerminating = append(d.VolumesTerminating, fmt.Sprintf("the volume claim of %s was deleted; it is kept while the server runs", m.ID))
 	case m.Pod.Ready && m.Failure.Count > 0:
 		if well := o.Now.Sub(m.Pod.ReadySince); well >= ForgetAfter {

@@ -20,14 +20,14 @@ func failed(ago time.Duration) Pod {
 
 // well is a coordinator that works.
 func well() Member {
-	return Member{ID: ID{Coordinator, 0}, Pod: running(), Volume: VolumeThere, Made: true}
+	return Member{ID: ID{Coordinator, 0}, Pod: running(), Volume: VolumePresent, Made: true}
 }
 
 // made gives servers that have enlisted once, with their volumes, beside a coordinator that works.
 func made(pods ...Pod) []Member {
 	out := []Member{well()}
 	for i, p := range pods {
-		out = append(out, Member{ID: ID{Server, int32(i)}, Pod: p, Tablets: 2, Up: p.Ready, Volume: VolumeThere, Generation: 1, Bound: true, Made: true,
+		out = append(out, Member{ID: ID{Server, int32(i)}, Pod: p, Tablets: 2, Up: p.Ready, Volume: VolumePresent, Generation: 1, Bound: true, Made: true,
 			ServerID: fmt.Sprint(10 + i)})
 	}
 	return out
@@ -109,9 +109,9 @@ func TestDecide(t *testing.T) {
 			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(0)}, Create: []ID{server(0)}}},
 		{"a server whose claim is lost gets another", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeLost, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(1)}, Retire: []ID{server(1)}, Create: []ID{server(1)}}},
-		{"and one whose claim somebody deleted", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, false, Pod{})},
+		{"and one whose claim somebody deleted", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeDeleting, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, Volumes: []ID{server(1)}, Retire: []ID{server(1)}, Create: []ID{server(1)}}},
-		{"not while the coordinator lists it as up", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, true, Pod{})},
+		{"not while the coordinator lists it as up", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeDeleting, true, Pod{})},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it gets another once the " +
 				"coordinator, which lists the server as up, no longer does"}}},
 		{"not while the coordinator is silent", Observed{Wanted: 2, Members: lost(2, VolumeLost, false, Pod{})},
@@ -122,17 +122,17 @@ func TestDecide(t *testing.T) {
 		{"not while the coordinator is silent, which may have it", Observed{Wanted: 2, Members: lost(2, VolumeLost, false, Pod{Exists: true})},
 			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; it gets another once the " +
 				"coordinator answers and does not list the server as up"}}},
-		{"a pod that has it mounted may come back", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeGoing, false, mounted)},
+		{"a pod that has it mounted may come back", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeDeleting, false, mounted)},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator was not asked yet"}}},
 		{"and is given up when the volume is released", Observed{Wanted: 2, Connected: true,
 			Members: released(lost(2, VolumeLost, false, mounted), Release{ServerID: "11", Releasable: true})},
 			Decision{Servers: []int32{0, 1}, GiveUp: []ID{server(1)}}},
 		{"not with the release of an id that was not noted yet", Observed{Wanted: 2, Connected: true,
-			Members: with(released(lost(2, VolumeGoing, false, mounted), Release{ServerID: "11", Releasable: true}), func(m []Member) { m[2].KnownAs = "12" })},
+			Members: with(released(lost(2, VolumeDeleting, false, mounted), Release{ServerID: "11", Releasable: true}), func(m []Member) { m[2].KnownAs = "12" })},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator lists " +
 				"the server under the id 12, which was not noted yet"}}},
 		{"never a server that runs", Observed{Wanted: 2, Connected: true,
-			Members: released(lost(2, VolumeGoing, true, running()), Release{ServerID: "11", Releasable: true})},
+			Members: released(lost(2, VolumeDeleting, true, running()), Release{ServerID: "11", Releasable: true})},
 			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; it is kept while the server runs"}}},
 		{"lost metadata is not replaced by an empty volume", Observed{Wanted: 2, Connected: true, Members: lost(0, VolumeNone, false, Pod{})},
 			Decision{Servers: []int32{0, 1}, MetadataLost: []string{"coordinator 0"}}},
@@ -155,7 +155,7 @@ func TestALostEtcdMemberRejoins(t *testing.T) {
 		o := Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 3, EtcdMembers: 3, Formed: true, Connected: true, Members: trio()}
 		for i := range o.Members {
 			if id := o.Members[i].ID; id.Kind == Etcd {
-				o.Members[i].Volume, o.Members[i].Made = VolumeThere, true
+				o.Members[i].Volume, o.Members[i].Made = VolumePresent, true
 			}
 		}
 		change(&o)
@@ -193,7 +193,7 @@ func trio() []Member {
 	for i := range int32(3) {
 		pod := running()
 		pod.Request = "old"
-		out = append(out, Member{ID: ID{Etcd, i}, Pod: pod, Volume: VolumeThere, Made: true}, Member{ID: ID{Coordinator, i}, Pod: pod})
+		out = append(out, Member{ID: ID{Etcd, i}, Pod: pod, Volume: VolumePresent, Made: true}, Member{ID: ID{Coordinator, i}, Pod: pod})
 	}
 	return out
 }

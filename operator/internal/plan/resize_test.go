@@ -13,10 +13,10 @@ func sizing(log int64) (Observed, func(int32) *Member) {
 		Roles:  map[Kind]Role{Server: {Current: "t", Fresh: Candidate{Template: "t"}}, Coordinator: {Current: "c", Fresh: Candidate{Template: "c"}}},
 		Memory: map[string]MemoryWanted{"t": memoryFor(log)}}
 	well := Pod{Exists: true, Ready: true, Mounted: true}
-	o.Members = []Member{{ID: ID{Coordinator, 0}, Pod: well, Volume: VolumeThere}}
+	o.Members = []Member{{ID: ID{Coordinator, 0}, Pod: well, Volume: VolumePresent}}
 	for i := range int32(3) {
 		pod, server := resting(256 * mi)
-		o.Members = append(o.Members, Member{ID: ID{Server, i}, Pod: well, Volume: VolumeThere, Up: true, Replicas: 2, PodMemory: &pod, LogMemory: &server})
+		o.Members = append(o.Members, Member{ID: ID{Server, i}, Pod: well, Volume: VolumePresent, Up: true, Replicas: 2, PodMemory: &pod, LogMemory: &server})
 	}
 	return o, func(i int32) *Member { return &o.Members[1+i] }
 }

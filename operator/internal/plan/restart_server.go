@@ -25,7 +25,7 @@ func mayNotRestartServer(o Observed, m Member) string {
 		return why
 	case !o.Connected:
 		return "the coordinator does not answer"
-	case m.Volume != VolumeThere:
+	case m.Volume != VolumePresent:
 		return "its volume claim is deleted or its volume is lost, and the server has it open"
 	case !serves:
 		return join(join(notWell(o, Etcd), notWell(o, Coordinator)), missing(o, Server))

@@ -20,12 +20,12 @@ func TestFirstTLS(t *testing.T) {
 		want    TLSStage
 	}{
 		"a new cluster":                  {etcd(nothing), false, TLSRequired},
-		"an earlier operator's":          {etcd(func(m *Member) { m.Pod.Exists, m.Volume = true, VolumeThere }), true, TLSOff},
-		"one that it began":              {etcd(func(m *Member) { m.Volume = VolumeThere }), false, TLSOff},
+		"an earlier operator's":          {etcd(func(m *Member) { m.Pod.Exists, m.Volume = true, VolumePresent }), true, TLSOff},
+		"one that it began":              {etcd(func(m *Member) { m.Volume = VolumePresent }), false, TLSOff},
 		"all volumes are lost":           {etcd(nothing), true, TLSOff},
-		"volumes that were kept":         {etcd(func(m *Member) { m.Volume, m.SecurePeer = VolumeThere, true }), false, TLSRequired},
-		"the note was lost at the start": {etcd(func(m *Member) { m.Pod.Exists, m.Pod.TLS, m.Volume = true, TLSOffered, VolumeThere }), true, TLSOffered},
-		"the note was lost later": {append(etcd(func(m *Member) { m.Volume = VolumeThere }),
+		"volumes that were kept":         {etcd(func(m *Member) { m.Volume, m.SecurePeer = VolumePresent, true }), false, TLSRequired},
+		"the note was lost at the start": {etcd(func(m *Member) { m.Pod.Exists, m.Pod.TLS, m.Volume = true, TLSOffered, VolumePresent }), true, TLSOffered},
+		"the note was lost later": {append(etcd(func(m *Member) { m.Volume = VolumePresent }),
 			Member{ID: ID{Coordinator, 0}, Pod: Pod{TLS: TLSUsed, Exists: true}}), true, TLSUsed},
 	} {
 		if got := NextTLS(Observed{EtcdMembers: 3, Coordinators: 3, Formed: test.formed, Members: test.members}); got != test.want {
@@ -62,7 +62,7 @@ func newTLSWorld(seed uint64) *tlsWorld {
 	for _, id := range Wanted(w.o, nil) {
 		m := &Member{ID: id, Made: true, Pod: Pod{Exists: true, Ready: true}}
 		if id.Kind == Etcd {
-			m.Volume = VolumeThere
+			m.Volume = VolumePresent
 		}
 		w.members[id] = m
 		w.from[id] = template{w.spec, w.operator, w.operator}

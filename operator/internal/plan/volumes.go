@@ -13,10 +13,10 @@ type Volume int
 const (
 	// VolumeNone: there is no claim.
 	VolumeNone Volume = iota
-	// VolumeThere: there is a claim, bound or pending.
-	VolumeThere
-	// VolumeGoing: somebody has deleted it. A server's claim stays until it is released.
-	VolumeGoing
+	// VolumePresent: there is a claim, bound or pending.
+	VolumePresent
+	// VolumeDeleting: somebody has deleted it. A server's claim stays until it is released.
+	VolumeDeleting
 	// VolumeLost: the volume behind the claim is lost.
 	VolumeLost
 )
@@ -82,7 +82,7 @@ func number(id string) uint64 {
 // not known.
 func WantsRelease(o Observed, m Member) string {
 	unused := m.Pod.Exists && m.Pod.Mounted && !m.Pod.Ready && !m.Up
-	lost := m.Volume == VolumeGoing || m.Volume == VolumeLost
+	lost := m.Volume == VolumeDeleting || m.Volume == VolumeLost
 	if m.ID.Kind != Server || !o.Connected || o.Paused || !lost || !unused || m.KnownAs != "" && m.KnownAs != m.ServerID {
 		return ""
 	}
@@ -103,7 +103,7 @@ func decideCreate(o Observed, m Member, d *Decision) {
 	if m.ID.Kind == Coordinator && o.EtcdMembers > 0 && !o.Formed {
 		return // it would only fail until the etcd is up
 	}
-	if o.needsVolume(m.ID) && m.Volume != VolumeThere {
+	if o.needsVolume(m.ID) && m.Volume != VolumePresent {
 		switch {
 		case m.Volume != VolumeNone && m.ID.Kind != Server:
 			if m.Volume == VolumeLost { // a claim of the same name can be created once it is deleted
@@ -199,7 +199,7 @@ func notReleased(o Observed, c Claim, d *Decision) string {
 
 // kept records the text about a claim that is not deleted.
 func (d *Decision) kept(state Volume, text string) {
-	if state == VolumeGoing {
+	if state == VolumeDeleting {
 		d.VolumesTerminating = append(d.VolumesTerminating, text)
 	} else {
 		d.VolumesLost = append(d.VolumesLost, text)
@@ -208,7 +208,7 @@ func (d *Decision) kept(state Volume, text string) {
 
 // lossOf says what happened to a server's volume.
 func lossOf(m Member) string {
-	if m.Volume == VolumeGoing {
+	if m.Volume == VolumeDeleting {
 		return fmt.Sprintf("the volume claim of %s was deleted", m.ID)
 	}
 	return fmt.Sprintf("the volume of %s is lost", m.ID)
@@ -244,7 +244,7 @@ func mayNotRejoin(o Observed, lost ID) (why string) {
 	}
 	for i := range o.EtcdMembers {
 		id := ID{Etcd, i}
-		if m := have[id]; id != lost && (m.Volume != VolumeThere || !m.Pod.Serves()) {
+		if m := have[id]; id != lost && (m.Volume != VolumePresent || !m.Pod.Serves()) {
 			why = join(why, id.String()+" is not ready")
 		}
 	}

@@ -13,10 +13,10 @@ func TestWhoIsAskedAbout(t *testing.T) {
 		want   string
 	}{
 		"a lost volume":                         {func(*Observed, *Member) {}, "7"},
-		"a claim that was deleted":              {func(_ *Observed, m *Member) { m.Volume = VolumeGoing }, "7"},
+		"a claim that was deleted":              {func(_ *Observed, m *Member) { m.Volume = VolumeDeleting }, "7"},
 		"listed under its id":                   {func(_ *Observed, m *Member) { m.KnownAs = "7" }, "7"},
 		"listed under another":                  {func(_ *Observed, m *Member) { m.KnownAs = "8" }, ""},
-		"a volume that is there":                {func(_ *Observed, m *Member) { m.Volume = VolumeThere }, ""},
+		"a volume that is there":                {func(_ *Observed, m *Member) { m.Volume = VolumePresent }, ""},
 		"one that is gone":                      {func(_ *Observed, m *Member) { m.Volume = VolumeNone }, ""},
 		"a server that runs":                    {func(_ *Observed, m *Member) { m.Pod = running() }, ""},
 		"a pod that never had the volume":       {func(_ *Observed, m *Member) { m.Pod.Mounted = false }, ""},
