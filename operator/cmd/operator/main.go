@@ -121,8 +121,8 @@ func releaseVolumes(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	n, err := operator.LetGo(ctx, c, o.namespace, time.Now())
-	fmt.Printf("%d volume claims were let go\n", n)
+	n, err := operator.RemoveVolumeFinalizers(ctx, c, o.namespace, time.Now())
+	fmt.Printf("the finalizers of %d volume claims were removed\n", n)
 	return err
 }
 

@@ -172,7 +172,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		// Kubernetes deletes everything that the cluster owns. No coordinator can be asked about the volumes any more, so
 		// their finalizers are removed. A deleted namespace must wait neither for them nor for a lease, because its lease is
 		// deleted, too.
-		if err := r.letGo(ctx, request.NamespacedName); err != nil {
+		if err := r.removeVolumeFinalizers(ctx, request.NamespacedName); err != nil {
 			return ctrl.Result{}, err
 		}
 		r.Watchers.Forget(request.NamespacedName)
@@ -218,7 +218,7 @@ func (r *ClusterReconciler) reconcile(ctx context.Context, cluster *ramcloudv1.R
 	if behind := r.behind(ctx, o, done); behind {
 		return lookAgain
 	}
-	r.letFormerGo(ctx, o, done)
+	r.removeFormerVolumeFinalizers(ctx, o, done)
 	input, err := r.forPlan(ctx, o)
 	if !done.noteOutcome("reading what is in the way", err) {
 		done.noteOutcome("writing the status", r.reportUnread(ctx, cluster, done.of(fail)))

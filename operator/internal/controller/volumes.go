@@ -124,8 +124,8 @@ func (r *ClusterReconciler) guardVolume(claim *corev1.PersistentVolumeClaim) boo
 	return controllerutil.AddFinalizer(claim, specs.FinalizerVolume)
 }
 
-// letGo removes the finalizers from the claims of a cluster that is deleted or being deleted.
-func (r *ClusterReconciler) letGo(ctx context.Context, cluster types.NamespacedName) error {
+// removeVolumeFinalizers removes the finalizers from the claims of a cluster that is deleted or being deleted.
+func (r *ClusterReconciler) removeVolumeFinalizers(ctx context.Context, cluster types.NamespacedName) error {
 	var claims corev1.PersistentVolumeClaimList
 	err := r.List(ctx, &claims, client.InNamespace(cluster.Namespace), client.MatchingLabels{specs.LabelCluster: cluster.Name})
 	if err != nil {
@@ -133,25 +133,26 @@ func (r *ClusterReconciler) letGo(ctx context.Context, cluster types.NamespacedN
 	}
 	for i := range claims.Items {
 		if err := r.removeFinalizer(ctx, &claims.Items[i]); err != nil {
-			return fmt.Errorf("letting volume claim %s go: %w", claims.Items[i].Name, err)
+			return fmt.Errorf("removing the finalizer of volume claim %s: %w", claims.Items[i].Name, err)
 		}
 	}
 	return nil
 }
 
-// letFormerGo does the same for claims that a former cluster of the same name owned, so that they are deleted with it.
-func (r *ClusterReconciler) letFormerGo(ctx context.Context, o *observed, done *steps) {
+// removeFormerVolumeFinalizers does the same for claims that a former cluster of the same name owned, so that they are
+// deleted with it.
+func (r *ClusterReconciler) removeFormerVolumeFinalizers(ctx context.Context, o *observed, done *steps) {
 	for _, object := range o.read {
 		claim, ok := object.(*corev1.PersistentVolumeClaim)
 		if ok && specs.OfFormer(o.cluster, claim) && controllerutil.ContainsFinalizer(claim, specs.FinalizerVolume) {
-			done.noteOutcome("letting volume claim "+claim.Name+" of a former cluster go", r.removeFinalizer(ctx, claim))
+			done.noteOutcome("removing the finalizer of volume claim "+claim.Name+" of a former cluster", r.removeFinalizer(ctx, claim))
 		}
 	}
 }
 
-// LetGo removes the finalizers from all claims in the namespace (empty: in all namespaces) before the operator is
-// uninstalled. It returns how many there were.
-func LetGo(ctx context.Context, c client.Client, namespace string, now time.Time) (int, error) {
+// RemoveVolumeFinalizers removes the finalizers from all claims in the namespace (empty: in all namespaces) before the
+// operator is uninstalled. It returns how many there were.
+func RemoveVolumeFinalizers(ctx context.Context, c client.Client, namespace string, now time.Time) (int, error) {
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.List(ctx, &claims, client.InNamespace(namespace), client.MatchingLabels{specs.LabelManagedBy: specs.ManagedBy}); err != nil {
 		return 0, fmt.Errorf("listing volume claims: %w", err)

@@ -311,7 +311,7 @@ func TestClaimsAreGuardedLater(t *testing.T) {
 		}
 		return ""
 	})
-	n, err := operator.LetGo(context.Background(), w.client, w.key.Namespace, time.Now().Add(time.Minute))
+	n, err := operator.RemoveVolumeFinalizers(context.Background(), w.client, w.key.Namespace, time.Now().Add(time.Minute))
 	if err != nil || n != 3 {
 		t.Errorf("%d were let go, %v", n, err)
 	}
@@ -321,7 +321,7 @@ func TestClaimsAreGuardedLater(t *testing.T) {
 			t.Errorf("%s cannot be deleted without the operator", name)
 		}
 	}
-	if n, err := operator.LetGo(context.Background(), w.client, w.key.Namespace, time.Now()); err != nil || n != 0 {
+	if n, err := operator.RemoveVolumeFinalizers(context.Background(), w.client, w.key.Namespace, time.Now()); err != nil || n != 0 {
 		t.Errorf("%d were let go again, %v", n, err)
 	}
 }

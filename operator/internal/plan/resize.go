@@ -86,8 +86,8 @@ func mayNotResize(o Observed, d *Decision, m Member) string {
 	return o.NotSafe
 }
 
-// ResizableInPlace says whether a member needs no restart for its memory: it has the memory in its template, or gets it
-// while it runs.
+// ResizableInPlace says whether a member needs no restart for its memory: it has the memory in its template, or gets
+// it while it runs.
 func (d *Decision) ResizableInPlace(id ID) bool {
 	step, known := d.Memory[id]
 	return known && step.Infeasible == ""
