@@ -165,7 +165,7 @@ func (w *world) unresized(d Decision) string {
 	for id, step := range d.Memory {
 		box := w.machine(id)
 		switch {
-		case step.Act != MemoryRests || step.Waits != "":
+		case step.Act != MemoryUnchanged || step.Waits != "":
 			return fmt.Sprintf("left alone, %s did not get its memory: %+v, %+v", id, step, box)
 		case step.Infeasible != "" && need(logOf(d.Revisions[Server].Current)) <= box.capacity:
 			return fmt.Sprintf("%s can have its memory, and %s", id, step.Infeasible)

@@ -66,8 +66,8 @@ type MemoryAct int
 
 // The acts.
 const (
-	// MemoryRests: nothing to do, or it waits, or it is not possible.
-	MemoryRests MemoryAct = iota
+	// MemoryUnchanged: nothing to do, or it waits, or it is not possible.
+	MemoryUnchanged MemoryAct = iota
 	// MemoryAskPod: patch the subresource resize of the pod.
 	MemoryAskPod
 	// MemoryAskServer: send the server the target size of its log.

@@ -20,7 +20,7 @@ func decideMemory(o Observed, members map[ID]Member, d *Decision) {
 		step := memoryStep(wanted, m)
 		d.Memory[id] = step
 		switch {
-		case step.Act != MemoryRests:
+		case step.Act != MemoryUnchanged:
 			next = append(next, id)
 		case step.Waits != "" && m.changesLog(wanted):
 			busy = append(busy, id)
