@@ -187,7 +187,8 @@ double MemoryRig::cleaner_seconds() const {
 }
 
 uint64_t MemoryRig::bytes_for_objects() const {
-  const uint32_t kept = log_.kept_from(log::For::kWrites) + 2 * log::kSegletsPerSegment;
+  const uint32_t kept =
+      log_.must_stay_free(log::MemoryPurpose::kWrites) + 2 * log::kSegletsPerSegment;
   const uint32_t total = arena_.total_seglets();
   return total > kept ? uint64_t{total - kept} * log::kSegletBytes : 0;
 }

@@ -128,7 +128,7 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
           .free_seglets = memory.free_seglets,
           .leaving_seglets = memory.leaving_seglets + gain_seglets_,
           .excess_seglets = memory.excess_seglets,
-          .reserved_seglets = log_.kept_from(For::kWrites),
+          .reserved_seglets = log_.must_stay_free(MemoryPurpose::kWrites),
           .disk_segments = memory.segments,
           .most_segments = log_.most_segments(),
           .live_bytes = order_.live_bytes(),
@@ -141,7 +141,7 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
 /// Memory for copies: free memory without what emergency heads need and other passes may still
 /// take.
 uint64_t Cleaner::room_for_copies(const Log::Memory& memory) const {
-  const uint64_t kept = log_.kept_from(For::kSurvivors) + survivor_seglets_;
+  const uint64_t kept = log_.must_stay_free(MemoryPurpose::kSurvivors) + survivor_seglets_;
   return memory.free_seglets > kept ? memory.free_seglets - kept : 0;
 }
 
@@ -240,7 +240,7 @@ Cleaner::Begun Cleaner::begin() {
   if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
   // The memory that passes hold is needed now.
-  begun.urgent = decision.urgent || !log_.has_segment_for(For::kWrites);
+  begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
   begun.pass = choose(memory, decision.kind);
   // The best pass for disk space may free no memory.

@@ -51,7 +51,7 @@ struct Keys {
 class Copying final : public CleaningWork {
  public:
   Copying(Keys& keys, std::vector<Segment*> victims)
-      : keys_(keys), victims_(std::move(victims)), side_(keys.log, For::kSurvivors) {}
+      : keys_(keys), victims_(std::move(victims)), side_(keys.log, MemoryPurpose::kSurvivors) {}
   Progress step() override {
     if (next_ < victims_.size()) return copy(*victims_[next_++]) ? Progress::kMore : fail();
     side_.close();
@@ -262,7 +262,7 @@ TEST(Cleaner, LooksAtAllBeforeItSaysThatNothingIsLeft) {
   ASSERT_FALSE(parts.log.cleaning_helps());
   died = true;
   // A segment leaves: a recovery was given up.
-  SideLog side(parts.log, For::kSurvivors);
+  SideLog side(parts.log, MemoryPurpose::kSurvivors);
   const TestObject object(2, 1, "other", "v");
   const char* ref = nullptr;
   ASSERT_EQ(side.append(std::span(&object.source, 1), &ref), StatusCode::kOk);

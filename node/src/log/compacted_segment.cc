@@ -76,7 +76,7 @@ void CompactedSegment::abort() {
 /// Null: no memory above the reserve for emergency heads.
 Segment* Log::open_copy(const Segment& original, uint32_t seglets) {
   SpinGuard guard(lock_);
-  if (!pool_.has_room(seglets, kept_from(For::kSurvivors))) return nullptr;
+  if (!pool_.has_room(seglets, must_stay_free(MemoryPurpose::kSurvivors))) return nullptr;
   Segment* copy = pool_.take(original.identity(), original.kind(), seglets);
   if (copy == nullptr) return nullptr;
   copy->compactions_ = original.compactions() + 1;

@@ -103,7 +103,7 @@ struct Appended {
 
 /// The purpose of taking memory. Each purpose leaves the reserves of those listed after it
 /// untouched.
-enum class For : uint8_t {
+enum class MemoryPurpose : uint8_t {
   kWrites,     // also recovery, migration, and purging without cleaning
   kDeletes,    // they free memory
   kSurvivors,  // copies made by cleaning, which frees more
@@ -219,9 +219,9 @@ class Log {
   };
   Memory memory() const;
   /// Seglets that must stay free when memory is taken for this purpose.
-  uint32_t kept_from(For whose) const;
+  uint32_t must_stay_free(MemoryPurpose purpose) const;
   /// True if a whole segment can be taken for this purpose.
-  bool has_segment_for(For whose) const;
+  bool has_segment_for(MemoryPurpose purpose) const;
   /// Numbers (Segment::number) of about so many segments that entered, left, or lost a step of live
   /// bytes. One thread at a time.
   std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
@@ -389,7 +389,7 @@ class Log {
   bool in_waiting_change(const Segment* segment) const RC_REQUIRES(lock_);
   void retire(Segment& segment, Events& events) RC_REQUIRES(lock_);
   void reclaim_locked(const std::vector<Segment*>& retired) RC_REQUIRES(lock_);
-  Segment* open_side_segment(For whose);
+  Segment* open_side_segment(MemoryPurpose purpose);
   void side_segment_closed(Segment& segment);
   void abort_side_segments(const std::vector<Segment*>& segments);
   Segment* open_copy(const Segment& original, uint32_t seglets);

@@ -22,7 +22,7 @@ StatusCode Log::commit(Change& change, Roll roll) {
     SpinGuard guard(lock_);
     if (!can_commit(change)) return StatusCode::kInvalidArgument;
     if (roll == Roll::kNow && !cleans() &&
-        !pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites))) {
+        !pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites))) {
       return StatusCode::kOutOfMemory;
     }
     change.state.store(Change::State::kWaiting, std::memory_order_release);
@@ -122,7 +122,7 @@ void Log::carry_changes() {
 /// changes wait.
 void Log::open_fresh_head(Events& events) {
   if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
-  const bool ordinary = pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites));
+  const bool ordinary = pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites));
   const uint32_t emergency = emergency_seglets_.load(std::memory_order_relaxed);
   if (!ordinary && !(emergency > 0 && pool_.has_room(emergency, 0))) return;
   if (next_ != nullptr) {
@@ -181,11 +181,11 @@ void Log::leave_empty_heads() {
 // ---- side segments
 
 /// A segment for a SideLog; null: no memory above the reserves for other purposes.
-Segment* Log::open_side_segment(For whose) {
+Segment* Log::open_side_segment(MemoryPurpose purpose) {
   Segment* segment = nullptr;
   {
     SpinGuard guard(lock_);
-    if (!pool_.has_room(kSegletsPerSegment, kept_from(whose))) return nullptr;
+    if (!pool_.has_room(kSegletsPerSegment, must_stay_free(purpose))) return nullptr;
     segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kSide);
     if (segment == nullptr) return nullptr;
     ++next_id_;

@@ -31,17 +31,17 @@ void Log::keep_reserves(uint32_t segments, uint32_t cleaner_segments) {
   emergency_seglets_.store(emergency_seglets_for(most_segments()), std::memory_order_relaxed);
 }
 
-uint32_t Log::kept_from(For whose) const {
+uint32_t Log::must_stay_free(MemoryPurpose purpose) const {
   uint32_t kept = kEmergencyHeads * emergency_seglets_.load(std::memory_order_relaxed);
-  if (whose == For::kSurvivors) return kept;
+  if (purpose == MemoryPurpose::kSurvivors) return kept;
   kept += cleaner_seglets_.load(std::memory_order_relaxed);
-  if (whose == For::kDeletes) return kept;
+  if (purpose == MemoryPurpose::kDeletes) return kept;
   return kept + reserve_seglets_.load(std::memory_order_relaxed);
 }
 
-bool Log::has_segment_for(For whose) const {
+bool Log::has_segment_for(MemoryPurpose purpose) const {
   SpinGuard guard(lock_);
-  return pool_.has_room(kSegletsPerSegment, kept_from(whose));
+  return pool_.has_room(kSegletsPerSegment, must_stay_free(purpose));
 }
 
 Log::Memory Log::memory() const {
@@ -98,7 +98,10 @@ void Log::drop_emergency_head() {
 void Log::leave_emergency_head(Events& events) {
   if (head_ == nullptr) return;
   if (head_->takes_.load(std::memory_order_relaxed) != Segment::Takes::kNothing) return;
-  if (next_ == nullptr && !pool_.has_room(kSegletsPerSegment, kept_from(For::kWrites))) return;
+  if (next_ == nullptr &&
+      !pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites))) {
+    return;
+  }
   open_next_if_possible(events);
   want_switch_ = true;
   takes_data_.store(false, std::memory_order_seq_cst);
@@ -107,7 +110,7 @@ void Log::leave_emergency_head(Events& events) {
 /// A head that was opened for deletes takes everything once the reserve is complete again without
 /// it.
 void Log::lift_restrictions() {
-  if (arena_.free_seglets() < kept_from(For::kWrites)) return;
+  if (arena_.free_seglets() < must_stay_free(MemoryPurpose::kWrites)) return;
   for (Segment* head : {head_, next_}) {
     if (head == nullptr) continue;
     if (head->takes_.load(std::memory_order_relaxed) != Segment::Takes::kDeletes) continue;

@@ -60,22 +60,23 @@ struct FullLog : TestLog {
 
 TEST(LogMemory, EachLeavesTheOthersWhatIsTheirs) {
   FullLog t;
-  const uint32_t emergency = t.log.kept_from(For::kSurvivors);
+  const uint32_t emergency = t.log.must_stay_free(MemoryPurpose::kSurvivors);
   EXPECT_EQ(emergency, 2u) << "two heads of a seglet";
-  EXPECT_EQ(t.log.kept_from(For::kDeletes), emergency + 2 * kWhole);
-  EXPECT_EQ(t.log.kept_from(For::kWrites), emergency + 3 * kWhole);
+  EXPECT_EQ(t.log.must_stay_free(MemoryPurpose::kDeletes), emergency + 2 * kWhole);
+  EXPECT_EQ(t.log.must_stay_free(MemoryPurpose::kWrites), emergency + 3 * kWhole);
   EXPECT_EQ(t.append(), StatusCode::kOutOfMemory);
-  EXPECT_GE(t.arena.free_seglets(), t.log.kept_from(For::kDeletes)) << "and a head for deletes";
-  EXPECT_FALSE(t.log.has_segment_for(For::kWrites));
+  EXPECT_GE(t.arena.free_seglets(), t.log.must_stay_free(MemoryPurpose::kDeletes))
+      << "and a head for deletes";
+  EXPECT_FALSE(t.log.has_segment_for(MemoryPurpose::kWrites));
   SideLog recovery(t.log);
   EXPECT_EQ(append_to(recovery, "v"), StatusCode::kOutOfMemory);
 
   t.use_reserve_up();
   EXPECT_EQ(t.remove(), StatusCode::kOutOfMemory);
-  EXPECT_GE(t.arena.free_seglets(), t.log.kept_from(For::kDeletes));
-  EXPECT_FALSE(t.log.has_segment_for(For::kDeletes));
+  EXPECT_GE(t.arena.free_seglets(), t.log.must_stay_free(MemoryPurpose::kDeletes));
+  EXPECT_FALSE(t.log.has_segment_for(MemoryPurpose::kDeletes));
 
-  SideLog survivors(t.log, For::kSurvivors);
+  SideLog survivors(t.log, MemoryPurpose::kSurvivors);
   StatusCode status = StatusCode::kOk;
   while (status == StatusCode::kOk) status = append_to(survivors, kMiBValue);
   EXPECT_EQ(status, StatusCode::kOutOfMemory);
@@ -86,15 +87,15 @@ TEST(LogMemory, EachLeavesTheOthersWhatIsTheirs) {
 
 TEST(LogMemory, WithoutCleaningNothingIsKeptForIt) {
   TestLog t(8);
-  EXPECT_EQ(t.log.kept_from(For::kSurvivors), 0u);
-  EXPECT_EQ(t.log.kept_from(For::kWrites), kWhole);
+  EXPECT_EQ(t.log.must_stay_free(MemoryPurpose::kSurvivors), 0u);
+  EXPECT_EQ(t.log.must_stay_free(MemoryPurpose::kWrites), kWhole);
 }
 
 /// All memory is used, by survivors of a pass, too. It is committed nevertheless.
 TEST(LogMemory, APassCanBeCommittedWithoutASegmentForTheHead) {
   FullLog t;
   t.use_reserve_up();
-  SideLog survivors(t.log, For::kSurvivors);
+  SideLog survivors(t.log, MemoryPurpose::kSurvivors);
   while (append_to(survivors, kMiBValue) == StatusCode::kOk) {
   }
   survivors.close();
@@ -165,7 +166,7 @@ TEST(LogMemory, EmergencyHeadsTakeTurnsUntilASegmentIsFree) {
   t.use_reserve_up();
   uint64_t heads = 0;
   for (int pass = 0; pass < 20; ++pass) {
-    SideLog survivors(t.log, For::kSurvivors);
+    SideLog survivors(t.log, MemoryPurpose::kSurvivors);
     // It frees as much as it takes.
     ASSERT_EQ(append_to(survivors, kMiBValue), StatusCode::kOk) << pass;
     survivors.close();

@@ -27,7 +27,7 @@ uint32_t Log::segments_for_survivors(uint32_t segments) {
 uint64_t Log::least_bytes(uint64_t live_bytes) const {
   const uint64_t used = uint64_t{arena_.sizes().used} * kSegletBytes;
   uint64_t bytes = cleans() ? std::min(live_bytes + live_bytes / 10, used) : used;
-  const uint64_t emergency = kept_from(For::kSurvivors);
+  const uint64_t emergency = must_stay_free(MemoryPurpose::kSurvivors);
   bytes += emergency * kSegletBytes;
   bytes += uint64_t{options_.reserve_segments + kHeads} * kSegmentBytes;
   if (cleans()) {
@@ -103,7 +103,7 @@ void Log::follow_limit() {
   }
   if (sizes.target >= sizes.limit) return;
   const uint32_t heads = next_ == nullptr ? kHeadsAhead : kHeadsAhead - 1;
-  arena_.lower_limit(kept_from(For::kWrites) + heads * kSegletsPerSegment);
+  arena_.lower_limit(must_stay_free(MemoryPurpose::kWrites) + heads * kSegletsPerSegment);
 }
 
 }  // namespace ramcloud::log

@@ -110,17 +110,18 @@ TEST(LogResize, NobodyGetsMemoryThatIsToGo) {
   EXPECT_GT(full.limit, full.target);
   EXPECT_EQ(t.log.memory().excess_seglets, full.limit - full.target);
   EXPECT_EQ(t.append(), StatusCode::kOutOfMemory);
-  EXPECT_GE(t.arena.free_seglets(), t.log.kept_from(For::kDeletes)) << "cleaning can begin";
+  EXPECT_GE(t.arena.free_seglets(), t.log.must_stay_free(MemoryPurpose::kDeletes))
+      << "cleaning can begin";
 
   // Four of the segments come back: not for writers, who have their heads.
   t.clean(4);
   const Arena::Sizes now = t.arena.sizes();
   EXPECT_LT(now.limit, full.limit);
-  EXPECT_LE(now.limit - now.used, t.log.kept_from(For::kWrites) + 2 * kWhole);
+  EXPECT_LE(now.limit - now.used, t.log.must_stay_free(MemoryPurpose::kWrites) + 2 * kWhole);
   t.fill();
   while (t.remove() == StatusCode::kOk) {
   }
-  SideLog survivors(t.log, For::kSurvivors);
+  SideLog survivors(t.log, MemoryPurpose::kSurvivors);
   StatusCode status = StatusCode::kOk;
   while (status == StatusCode::kOk) {
     const TestObject object(1, 1, "survivor", kMiBValue);
@@ -129,7 +130,8 @@ TEST(LogResize, NobodyGetsMemoryThatIsToGo) {
   }
   EXPECT_EQ(status, StatusCode::kOutOfMemory);
   EXPECT_LE(t.arena.sizes().used, t.arena.sizes().limit);
-  EXPECT_GE(t.arena.free_seglets(), t.log.kept_from(For::kSurvivors)) << "and be committed";
+  EXPECT_GE(t.arena.free_seglets(), t.log.must_stay_free(MemoryPurpose::kSurvivors))
+      << "and be committed";
   EXPECT_LE(t.arena.sizes().limit, now.limit);
   survivors.abort();
   t.reclaim();
@@ -182,11 +184,14 @@ TEST(LogResize, ReservesFollow) {
   EXPECT_EQ(Log::segments_for_survivors(400), 4u);
   EXPECT_EQ(Log::segments_for_survivors(40'000), 16u);
   ResizedLog t(2);
-  const uint32_t before = t.log.kept_from(For::kDeletes) - t.log.kept_from(For::kSurvivors);
+  const uint32_t before = t.log.must_stay_free(MemoryPurpose::kDeletes) -
+                          t.log.must_stay_free(MemoryPurpose::kSurvivors);
   EXPECT_EQ(before, 2 * kWhole) << "as the test wants it";
   ASSERT_TRUE(t.log.resize(24 * kSegment, 0).ok());
   t.settle();
-  EXPECT_EQ(t.log.kept_from(For::kDeletes) - t.log.kept_from(For::kSurvivors), kWhole);
+  EXPECT_EQ(t.log.must_stay_free(MemoryPurpose::kDeletes) -
+                t.log.must_stay_free(MemoryPurpose::kSurvivors),
+            kWhole);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ StatusCode SideLog::append(std::span<const EntrySource> entries, const char* ref
 }
 
 bool SideLog::open() {
-  open_ = log_.open_side_segment(whose_);
+  open_ = log_.open_side_segment(purpose_);
   if (open_ == nullptr) return false;
   segments_.push_back(open_);
   RC_FAILPOINT("log.side_segment.opened");

@@ -20,9 +20,9 @@ namespace ramcloud::log {
 
 class SideLog {
  public:
-  /// `log` outlives it. `whose`: the purpose, which decides how much memory must stay free for
-  /// others.
-  explicit SideLog(Log& log, For whose = For::kWrites) : log_(log), whose_(whose) {}
+  /// `log` outlives it. `purpose` decides how much memory must stay free for others.
+  explicit SideLog(Log& log, MemoryPurpose purpose = MemoryPurpose::kWrites)
+      : log_(log), purpose_(purpose) {}
   /// Aborts segments that were not released.
   ~SideLog() { abort(); }
   SideLog(const SideLog&) = delete;
@@ -50,7 +50,7 @@ class SideLog {
   void close_open();
 
   Log& log_;
-  const For whose_;
+  const MemoryPurpose purpose_;
   std::vector<Segment*> segments_;
   Segment* open_ = nullptr;  // the last segment, until it is closed
   bool closed_ = false;

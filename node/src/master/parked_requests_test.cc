@@ -104,7 +104,7 @@ TEST_F(ParkedRequestsTest, TheChangeThatFindsTheHeadFullWaits) {
 TEST_F(ParkedRequestsTest, WhoFindsNoMemoryIsToldToRetryWhileCleaningHelps) {
   open_head();
   const std::string value(1 << 20, 'v');
-  for (int i = 0; i < 100 && parts_.log.has_segment_for(log::For::kWrites); ++i) {
+  for (int i = 0; i < 100 && parts_.log.has_segment_for(log::MemoryPurpose::kWrites); ++i) {
     write("key " + std::to_string(i), value);
     parts_.replicator.finish_all();
     turn();

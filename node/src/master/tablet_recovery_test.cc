@@ -273,7 +273,7 @@ class ShortOfCleanMemory : public testing::RecoveryFixture {
     own_table(5);
     uint64_t version = 0;
     log::LogPosition depends_on;
-    while (parts_.log.has_segment_for(log::For::kWrites)) {
+    while (parts_.log.has_segment_for(log::MemoryPurpose::kWrites)) {
       EXPECT_EQ(store_.write(5, "key", std::string(1 << 20, 'y'), {}, version, depends_on),
                 StatusCode::kOk);
     }

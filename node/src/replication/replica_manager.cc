@@ -400,7 +400,7 @@ void ReplicaManager::roll_head() {
   RC_FAILPOINT("replication.head.before_roll");
   const log::Segment& last = *unsettled_.back()->segment;
   const bool ahead = last.id() > log_->head().segment_id() && !last.from_reserve();
-  if (ahead || log_->has_segment_for(log::For::kWrites)) (void)log_->roll_head();
+  if (ahead || log_->has_segment_for(log::MemoryPurpose::kWrites)) (void)log_->roll_head();
 }
 
 // ---- the server list

@@ -49,7 +49,7 @@ Cleaning::~Cleaning() {
 /// full, because a client may delete.
 Duration Cleaning::next_sleep(const log::Cleaner::Worker& worker, Duration last) const {
   if (worker.passes() > 0) return kShortestSleep;
-  const bool full = !log_.has_segment_for(log::For::kWrites);
+  const bool full = !log_.has_segment_for(log::MemoryPurpose::kWrites);
   return std::clamp(2 * last, kShortestSleep, full ? kLongestWhenFull : kLongestSleep);
 }
 

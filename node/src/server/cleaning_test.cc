@@ -80,7 +80,7 @@ class CleaningTest : public ::testing::Test {
     return state.why + " total " + std::to_string(memory.total_seglets) + " free " +
            std::to_string(memory.free_seglets) + " leaving " +
            std::to_string(memory.leaving_seglets) + " kept " +
-           std::to_string(master_->log().kept_from(log::For::kWrites)) + " runs " +
+           std::to_string(master_->log().must_stay_free(log::MemoryPurpose::kWrites)) + " runs " +
            std::to_string(state.combined_runs) + " failed " + std::to_string(state.failed_runs);
   }
   static std::string value(int key, int round) {

@@ -80,7 +80,8 @@ log::CleanerOptions options_of(const Workload& workload) {
 
 /// The memory that writers may take of an empty log.
 uint64_t bytes_for_writers(const CleaningRig& t) {
-  const uint32_t kept = t.parts.log.kept_from(log::For::kWrites) + 2 * log::kSegletsPerSegment;
+  const uint32_t kept =
+      t.parts.log.must_stay_free(log::MemoryPurpose::kWrites) + 2 * log::kSegletsPerSegment;
   return uint64_t{t.total_seglets() - kept} * log::kSegletBytes;
 }
 

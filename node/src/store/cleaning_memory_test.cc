@@ -66,7 +66,7 @@ TEST_P(FullAndEmpty, AllReturnsWhenAllIsDeleted) {
   EXPECT_GE(t.free_seglets(),
             log::cleaning_starts_below(
                 {}, {.total_seglets = t.total_seglets(),
-                     .reserved_seglets = t.parts.log.kept_from(log::For::kWrites)}))
+                     .reserved_seglets = t.parts.log.must_stay_free(log::MemoryPurpose::kWrites)}))
       << t.describe();
 }
 

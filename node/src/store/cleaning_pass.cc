@@ -5,7 +5,8 @@
 namespace ramcloud::store {
 
 CleaningPass::CleaningPass(ObjectStore& store, const std::vector<log::Segment*>& victims)
-    : Relocation(store, victims, Order::kOldestFirst), side_(store.log(), log::For::kSurvivors) {}
+    : Relocation(store, victims, Order::kOldestFirst),
+      side_(store.log(), log::MemoryPurpose::kSurvivors) {}
 
 CleaningPass::~CleaningPass() {
   if (phase_ == Phase::kDone || abort()) return;

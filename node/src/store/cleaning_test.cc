@@ -199,7 +199,7 @@ class Round {
   }
 
   void clean() {
-    const bool short_of_memory = !parts_.log.has_segment_for(log::For::kWrites);
+    const bool short_of_memory = !parts_.log.has_segment_for(log::MemoryPurpose::kWrites);
     if (passes_.size() < 2 && (short_of_memory || random_.chance(0.01))) begin_pass();
     const uint64_t steps = random_.below(short_of_memory ? 200 : 20);
     for (auto& pass : passes_) {

@@ -260,7 +260,7 @@ class Storm {
                     << ", limit " << sizes.limit << ", used " << sizes.used << ", free "
                     << memory.free_seglets << ", leaving " << memory.leaving_seglets
                     << ", segments " << memory.segments << ", kept "
-                    << log_.kept_from(log::For::kWrites);
+                    << log_.must_stay_free(log::MemoryPurpose::kWrites);
       return;
     }
   }
