@@ -58,8 +58,8 @@ size_t Cleaner::look_again() {
     look_at(number);
     free_at_failure_ = kNoFailure;  // a changed segment may need less memory to clean
   }
-  if (const uint64_t left = log_.left(); left != left_) {
-    left_ = left;
+  if (const uint64_t gone = log_.segments_gone(); gone != segments_gone_) {
+    segments_gone_ = gone;
     unlooked_ = log_.most_segments();
   }
   look_in_turn(kInTurn);

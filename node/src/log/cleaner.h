@@ -159,7 +159,7 @@ class Cleaner {
   /// When a segment leaves the log, tombstones in any other segment may die. So many segments were
   /// not looked at since.
   uint32_t unlooked_ RC_GUARDED_BY(mutex_) = 0;
-  uint64_t left_ RC_GUARDED_BY(mutex_) = 0;              // Log::left() when that began
+  uint64_t segments_gone_ RC_GUARDED_BY(mutex_) = 0;     // Log::segments_gone() when that began
   uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
   uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
   /// No pass begins with as little free memory as the last one failed with.

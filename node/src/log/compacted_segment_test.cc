@@ -131,7 +131,7 @@ TEST(CompactedSegment, CopiesCountForNothing) {
   TestLog parts(8);
   Segment& original = full_member(parts);
   const Log::Memory before = parts.log.memory();
-  const uint64_t left = parts.log.left();
+  const uint64_t gone = parts.log.segments_gone();
   {
     CompactedSegment copy(parts.log, original);
     ASSERT_EQ(copy.open(2), StatusCode::kOk);
@@ -148,7 +148,7 @@ TEST(CompactedSegment, CopiesCountForNothing) {
   EXPECT_EQ(parts.log.memory().segments, before.segments);
   parts.log.reclaim(parts.log.take_retired());
   EXPECT_EQ(parts.log.memory().segments, before.segments);
-  EXPECT_EQ(parts.log.left(), left);
+  EXPECT_EQ(parts.log.segments_gone(), gone);
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ void Log::reclaim_locked(const std::vector<Segment*>& retired) {
     std::erase(others_, segment);
     const bool left = segment->has_replicas_;
     pool_.give_back(*segment);
-    if (left) left_.fetch_add(1, std::memory_order_release);
+    if (left) segments_gone_.fetch_add(1, std::memory_order_release);
   }
   follow_limit();
 }

@@ -413,7 +413,7 @@ Task<void> TabletRecovery::leave_log() {
         {{"master", order_.master_id}, {"attempt", order_.attempt}, {"segments", entered_.size()}});
   }
   while (!change_.done()) co_await reactor_.sleep(kLogInterval);
-  for (const uint64_t id : entered_) tools_.store.cleaned().left(id);
+  for (const uint64_t id : entered_) tools_.store.cleaned().segment_left(id);
 }
 
 }  // namespace ramcloud::master

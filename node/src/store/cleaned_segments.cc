@@ -42,7 +42,7 @@ std::set<uint64_t> CleanedSegments::survivors_with_dead_copies() const {
   return all;
 }
 
-void CleanedSegments::left(uint64_t segment) {
+void CleanedSegments::segment_left(uint64_t segment) {
   const MutexGuard guard(mutex_);
   victims_.erase(segment);
   for (auto& [victim, survivors] : dead_copies_) survivors.erase(segment);

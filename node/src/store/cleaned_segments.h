@@ -37,7 +37,7 @@ class CleanedSegments {
   /// The survivors that have dead copies.
   std::set<uint64_t> survivors_with_dead_copies() const;
   /// The segment left the log: no digest that can decide names it, now or later.
-  void left(uint64_t segment);
+  void segment_left(uint64_t segment);
 
  private:
   mutable Mutex mutex_;

@@ -59,7 +59,7 @@ void CleaningPass::enter() {
 bool CleaningPass::entered() {
   if (!change_.done()) return false;
   (void)side_.release();
-  for (const uint64_t id : victim_ids_) store_.cleaned().left(id);
+  for (const uint64_t id : victim_ids_) store_.cleaned().segment_left(id);
   return true;
 }
 

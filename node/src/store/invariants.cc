@@ -85,7 +85,7 @@ void Invariants::check_slot(uint64_t bucket, uint16_t tag, const char* address) 
 
 void Invariants::check_dead_copies() {
   for (const uint64_t survivor : store_.cleaned_.survivors_with_dead_copies()) {
-    // Its pass will call left() in its next step.
+    // Its pass will call segment_left() in its next step.
     const bool leaves = store_.cleaned_.being_cleaned(survivor);
     state_->require(leaves || store_.log_.may_be_found(survivor),
                     "segment " + std::to_string(survivor) + " has left, and its dead copies stay");

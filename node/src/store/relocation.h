@@ -26,8 +26,8 @@ namespace ramcloud::store {
 /// True if the segment can be a victim now: closed on its replicas, in the log, and not in another
 /// pass. Then it stays in the log for the turn.
 bool may_clean(ObjectStore& store, const log::Segment& segment);
-/// The same, and claims the segment: until CleanedSegments::give_up() or left(), nobody else makes
-/// it leave the log. False: it cannot be a victim, or is claimed by another.
+/// The same, and claims the segment: until CleanedSegments::give_up() or segment_left(), nobody
+/// else makes it leave the log. False: it cannot be a victim, or is claimed by another.
 bool claim(ObjectStore& store, const log::Segment& segment);
 
 /// Runs on one thread, concurrently with all operations of the store. Each step is within one turn

@@ -133,9 +133,9 @@ void SegmentJudge::finish(Known& known) {
 
 void SegmentJudge::refresh_findable() {
   ++calls_;
-  const uint64_t left = store_.log().left();
-  if (left == left_ || (findable_.size() > kFew && calls_ < kCallsBetween)) return;
-  left_ = left;
+  const uint64_t gone = store_.log().segments_gone();
+  if (gone == segments_gone_ || (findable_.size() > kFew && calls_ < kCallsBetween)) return;
+  segments_gone_ = gone;
   calls_ = 0;
   findable_ = store_.cleaned().with_dead_copies();
   const std::vector<uint64_t> in_log = store_.log().ids_that_may_be_found();

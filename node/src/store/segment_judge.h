@@ -81,8 +81,9 @@ class SegmentJudge {
   /// segments from first_unseen_ on count as findable, because the list does not cover them yet.
   std::vector<uint64_t> findable_ RC_GUARDED_BY(mutex_);
   uint64_t first_unseen_ RC_GUARDED_BY(mutex_) = 0;
-  uint64_t left_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};  // Log::left() when findable_ was built
-  uint32_t calls_ RC_GUARDED_BY(mutex_) = 0;            // since then
+  /// Log::segments_gone() when findable_ was built, and the calls since then.
+  uint64_t segments_gone_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};
+  uint32_t calls_ RC_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ramcloud::store
