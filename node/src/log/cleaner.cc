@@ -10,7 +10,7 @@ namespace {
 
 /// Segments that one step looks at: those whose live bytes changed, and some others in rotation,
 /// because segments that their tombstones name may have left the log.
-constexpr uint32_t kMovedAtOnce = 64;
+constexpr uint32_t kChangedAtOnce = 64;
 constexpr uint32_t kInTurn = 16;
 /// The same when memory is short and no segment is known that would free some.
 constexpr uint32_t kInSearch = 256;
@@ -51,10 +51,10 @@ CleanerState Cleaner::state() const {
 
 // ---- what there is to clean
 
-/// Returns how many segments had changed. If that is kMovedAtOnce or more, others may be left.
+/// Returns how many segments had changed. If that is kChangedAtOnce or more, others may be left.
 size_t Cleaner::look_again() {
-  const std::vector<uint32_t> moved = log_.take_moved(kMovedAtOnce);
-  for (const uint32_t number : moved) {
+  const std::vector<uint32_t> changed = log_.take_changed(kChangedAtOnce);
+  for (const uint32_t number : changed) {
     look_at(number);
     free_at_failure_ = kNoFailure;  // a changed segment may need less memory to clean
   }
@@ -63,7 +63,7 @@ size_t Cleaner::look_again() {
     unlooked_ = log_.most_segments();
   }
   look_in_turn(kInTurn);
-  return moved.size();
+  return changed.size();
 }
 
 void Cleaner::look_in_turn(uint32_t most) {
@@ -219,10 +219,10 @@ Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
   const uint64_t news = log_.news();
   Begun begun;
-  const size_t moved = look_again();
-  begun.looks_again = moved >= kMovedAtOnce;
+  const size_t changed = look_again();
+  begun.looks_again = changed >= kChangedAtOnce;
   // A changed segment may be so large that only a part of it was read (Log::want_look).
-  const bool may_find = moved > 0 || unlooked_ > 0;
+  const bool may_find = changed > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
   if (decision.none_worth_cleaning && may_find) {

@@ -6,7 +6,7 @@
 // age within a class: of two segments in one class the older has the better score, now and later.
 // The best one is among the oldest of the classes, so a choice compares at most 256 segments;
 // moving a segment costs O(log n). The figures are those of the last set(): the Cleaner calls it
-// when a segment's class may have changed (Log::take_moved). The chosen segment may be worse than
+// when a segment's class may have changed (Log::take_changed). The chosen segment may be worse than
 // the best by at most one step of utilisation.
 #pragma once
 

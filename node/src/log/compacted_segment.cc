@@ -113,8 +113,8 @@ void Log::replace(Segment& original, Segment& copy) {
     retired_.push_back(&original);
     has_retired_.store(true, std::memory_order_relaxed);
     if (!replicates_) original.mark_released();
-    moved_.mark(original.number());
-    moved_.mark(copy.number());
+    changed_segments_.mark(original.number());
+    changed_segments_.mark(copy.number());
   }
   if (replicates_) replicator_.segment_compacted(original, copy);
 }

@@ -25,7 +25,7 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
       durable_(replicates_ ? durable_replicated_ : durable_at_once_),
       next_id_(options_.first_segment_id),
       pool_(arena),
-      moved_(pool_.most()) {
+      changed_segments_(pool_.most()) {
   most_segments_.store(pool_.capacity(), std::memory_order_relaxed);
   most_segments_ever_ = pool_.most();
   segments_kept_for_ = arena_.total_segments();
@@ -205,7 +205,7 @@ bool Log::take_next(Events& events) {
     } else if (closing_->entry_bytes() == 0) {
       empty_.push_back(closing_);
     }
-    moved_.mark(closing_->number());
+    changed_segments_.mark(closing_->number());
   }
   if (closing_ != nullptr) head_before_.store(closing_->id(), std::memory_order_relaxed);
   closing_ = nullptr;
@@ -383,7 +383,7 @@ Pin Log::pin(const EntryView& entry) const {
 
 void Log::mark_dead(const char* address) {
   Segment& segment = *arena_.segment_of(address);
-  if (segment.add_dead(entry(address).total_length())) moved_.mark(segment.number());
+  if (segment.add_dead(entry(address).total_length())) changed_segments_.mark(segment.number());
 }
 
 LogStatistics Log::statistics() const {

@@ -33,8 +33,8 @@
 #include "base/spin_lock.h"
 #include "base/status.h"
 #include "log/arena.h"
+#include "log/changed_segments.h"
 #include "log/format.h"
-#include "log/moved_segments.h"
 #include "log/segment.h"
 #include "log/segment_pool.h"
 #include "log/segment_writer.h"
@@ -224,10 +224,10 @@ class Log {
   bool has_segment_for(MemoryPurpose purpose) const;
   /// Numbers (Segment::number) of about so many segments that entered, left, or lost a step of live
   /// bytes. One thread at a time.
-  std::vector<uint32_t> take_moved(uint32_t about) { return moved_.take(about); }
-  /// Makes take_moved() return the segment again, because the cleaner has not read all of it. Any
+  std::vector<uint32_t> take_changed(uint32_t about) { return changed_segments_.take(about); }
+  /// Makes take_changed() return the segment again, because the cleaner has not read all of it. Any
   /// thread.
-  void want_look(uint32_t number) { moved_.mark(number); }
+  void want_look(uint32_t number) { changed_segments_.mark(number); }
   /// How many segments have left for good: no replay finds them (may_be_found() is false).
   uint64_t segments_gone() const { return segments_gone_.load(std::memory_order_acquire); }
   /// The closed segment of the log with this number; null if there is none. The pointer is valid
@@ -256,7 +256,7 @@ class Log {
     cleaning_helps_.store(helps, std::memory_order_relaxed);
   }
   /// Rises when a segment enters or leaves, or loses a step of live bytes.
-  uint64_t news() const { return moved_.marks(); }
+  uint64_t news() const { return changed_segments_.marks(); }
   /// @}
 
   /// @name Resizing (docs/design/log.md#resize)
@@ -469,7 +469,7 @@ class Log {
                                              // allocates nothing
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // counters other than those of appends
-  MovedSegments moved_;
+  ChangedSegments changed_segments_;
 
   // Every operation reads it, and replication raises it.
   alignas(kCacheLineBytes) Atomic<uint64_t> durable_replicated_{0};

@@ -151,10 +151,10 @@ void Log::close_abandoned(Events& events) {
 /// replicas: no other digest can decide.
 void Log::finish_changes(Events& events) {
   for (Change* change : carried_) {
-    for (const Segment* segment : change->enter) moved_.mark(segment->number());
+    for (const Segment* segment : change->enter) changed_segments_.mark(segment->number());
     for (Segment* segment : change->leave) {
       retire(*segment, events);
-      moved_.mark(segment->number());
+      changed_segments_.mark(segment->number());
     }
     change->state.store(Change::State::kDone, std::memory_order_release);
   }

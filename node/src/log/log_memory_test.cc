@@ -231,7 +231,7 @@ TEST(LogMemory, WhatCouldBeCleanedIsTold) {
   TestLog t(8);
   const auto taken = [&] {
     std::vector<uint64_t> ids;
-    for (const uint32_t number : t.log.take_moved(100)) {
+    for (const uint32_t number : t.log.take_changed(100)) {
       const Segment* segment = t.log.closed_member(number);
       ids.push_back(segment == nullptr ? 0 : segment->id());
     }

@@ -269,11 +269,11 @@ TEST(SegmentJudge, ReadsInSlices) {
   ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
   log::Segment* segment = t.parts.log.segments()[0];
   uint32_t slices = 0;
-  (void)t.parts.log.take_moved(1'000);
+  (void)t.parts.log.take_changed(1'000);
   for (std::vector<uint32_t> again = {segment->number()}; !again.empty(); ++slices) {
     ASSERT_LT(slices, 1'000u);
     ASSERT_TRUE(t.judge.judge(*segment));
-    again = t.parts.log.take_moved(1'000);
+    again = t.parts.log.take_changed(1'000);
   }
   EXPECT_GE(slices, 40'000 / SegmentJudge::kEntriesAtOnce);
 }

@@ -29,7 +29,7 @@ class SegmentJudge {
   explicit SegmentJudge(ObjectStore& store);
 
   /// None: the segment may not be cleaned now. Until a segment is read to its end, all its
-  /// tombstones count as live, and Log::take_moved() will return it again.
+  /// tombstones count as live, and Log::take_changed() will return it again.
   std::optional<log::CleaningFigures> judge(const log::Segment& segment);
 
   /// The most entries that one call reads.

@@ -1,4 +1,4 @@
-#include "log/moved_segments.h"
+#include "log/changed_segments.h"
 
 #include <bit>
 
@@ -11,21 +11,21 @@ uint32_t words_for(uint32_t bits) {
 
 }  // namespace
 
-MovedSegments::MovedSegments(uint32_t capacity)
+ChangedSegments::ChangedSegments(uint32_t capacity)
     : nonzero_words_(words_for(words_for(capacity))),
       bits_(std::make_unique<Atomic<uint64_t>[]>(words_for(capacity))),
       nonzero_(std::make_unique<Atomic<uint64_t>[]>(nonzero_words_)) {}
 
-bool MovedSegments::set(Words& words, uint32_t bit) {
+bool ChangedSegments::set(Words& words, uint32_t bit) {
   return words[bit / kBits].fetch_or(uint64_t{1} << bit % kBits, std::memory_order_seq_cst) == 0;
 }
 
-void MovedSegments::mark(uint32_t segment) {
+void ChangedSegments::mark(uint32_t segment) {
   if (set(bits_, segment)) set(nonzero_, segment / kBits);
   marks_.fetch_add(1, std::memory_order_release);
 }
 
-std::vector<uint32_t> MovedSegments::take(uint32_t about) {
+std::vector<uint32_t> ChangedSegments::take(uint32_t about) {
   std::vector<uint32_t> taken;
   for (uint32_t i = 0; i < nonzero_words_ && taken.size() < about; ++i) {
     if (nonzero_[i].load(std::memory_order_relaxed) == 0) continue;

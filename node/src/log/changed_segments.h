@@ -15,10 +15,10 @@
 
 namespace ramcloud::log {
 
-class MovedSegments {
+class ChangedSegments {
  public:
   /// Segments have numbers below `capacity`.
-  explicit MovedSegments(uint32_t capacity);
+  explicit ChangedSegments(uint32_t capacity);
   /// Any thread.
   void mark(uint32_t segment);
   /// How many times mark() set a bit. Any thread.
