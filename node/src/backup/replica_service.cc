@@ -275,7 +275,7 @@ Status ReplicaService::begin(const wire::ReplicaOpenRequest& open, const wire::H
   const MutexGuard guard(shard.lock);
   const auto it = shard.replicas.emplace(fresh.key, fresh).first;
   ++replicas_;
-  Status status = promise(it->second);
+  Status status = write_metadata(it->second);
   if (status.ok()) status = append(it->second, 0, segment_bytes);
   if (!status.ok()) drop(shard, it);
   return status;
@@ -389,7 +389,7 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
   }
   // The epoch and the holders must be on the device before the answer, because the master relies on
   // them. Such changes are rare.
-  if (replica.kept != replica.promised) next = Next::kWhenSynced;
+  if (replica.metadata_durable != replica.metadata_change) next = Next::kWhenSynced;
   return {};
 }
 
@@ -420,7 +420,7 @@ Status ReplicaService::note(Replica& replica, uint32_t epoch, const wire::Holder
   const uint32_t former_epoch = std::exchange(replica.epoch, epoch);
   const wire::Holders former_holders = replica.holders;
   if (moved) replica.holders = holders;
-  Status status = promise(replica);
+  Status status = write_metadata(replica);
   if (status.ok()) return status;
   // Restore the old value. Otherwise the repeated message would be acknowledged although nothing
   // was written.
@@ -447,8 +447,8 @@ FrameContent ReplicaService::content_of(const Replica& replica, bool length_know
 }
 
 /// Writes metadata on which the master will rely; answer_when_synced() waits for it.
-Status ReplicaService::promise(Replica& replica) {
-  replica.promised = ++last_promise_;
+Status ReplicaService::write_metadata(Replica& replica) {
+  replica.metadata_change = ++last_metadata_change_;
   return describe(replica);
 }
 

@@ -162,11 +162,11 @@ class ReplicaService final : private ReplicaTable::Bytes,
   Status note(Replica& replica, uint32_t epoch, const wire::Holders& holders);
   FrameContent content_of(const Replica& replica, bool length_known) const;
   Status describe(const Replica& replica);
-  Status promise(Replica& replica);
+  Status write_metadata(Replica& replica);
   void drop(Shard& shard, ReplicaTable::Replicas::iterator it) RC_REQUIRES(shard.lock);
   bool release_former(uint32_t frame);
   void answer_when_synced(const ReplyHandle& reply, const Key& key);
-  bool keep(const Key& key, uint64_t promised);
+  bool note_metadata_durable(const Key& key, uint64_t change);
   void acknowledge(const ReplyHandle& handle, uint32_t held);
   void when_bytes_synced(std::function<void(Status)> done);
   void when_all_synced(std::function<void(Status)> done);
@@ -182,7 +182,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
                                          uint64_t segment_id) const override;
   FrameReplica frame_replica(const Replica& replica) const;
   void make_visible(const Key& key, uint32_t held, bool whole, const ReplyHandle& reply);
-  Status show(const Key& key, bool whole, uint64_t& promised);
+  Status show(const Key& key, bool whole, uint64_t& change);
   void answer(const ReplyHandle& handle, uint32_t held);
   void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0,
               const wire::ErrorDetails& details = {});
@@ -217,7 +217,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   std::unordered_map<Key, uint64_t, ReplicaTable::KeyHash> opening_;
   NoFrameIsFree no_frame_is_free_;
   uint64_t last_opening_ = 0;
-  uint64_t last_promise_ = 0;
+  uint64_t last_metadata_change_ = 0;
   uint32_t preparing_ = 0;        // frames being allocated
   std::vector<Key> just_closed_;  // since the last sync began
   struct Waiting {

@@ -34,20 +34,20 @@ void ReplicaService::when_all_synced(std::function<void(Status)> done) {
 
 void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
   uint32_t held = 0;  // bytes at this time; more may be added meanwhile
-  uint64_t promised = 0;
+  uint64_t change = 0;
   {
     Shard& shard = table_.shard_of(key.master_id);
     const MutexGuard guard(shard.lock);
     if (const auto it = shard.replicas.find(key); it != shard.replicas.end()) {
       held = it->second.held;
-      promised = it->second.promised;
+      change = it->second.metadata_change;
     }
   }
   RC_FAILPOINT("backup.open.before_sync");
-  when_all_synced([this, alive = alive_, handle = reply, key, held, promised](Status status) {
+  when_all_synced([this, alive = alive_, handle = reply, key, held, change](Status status) {
     if (!*alive) return;
     RC_FAILPOINT("backup.open.before_answer");
-    if (status.ok() && keep(key, promised)) return answer(handle, held);
+    if (status.ok() && note_metadata_durable(key, change)) return answer(handle, held);
     if (status.ok())
       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
     else
@@ -75,14 +75,14 @@ void ReplicaService::on_sync(const Request& request) {
   });
 }
 
-/// Notes that the replica's metadata changes up to `promised` are on the device. False if there is
+/// Notes that the replica's metadata changes up to `change` are on the device. False if there is
 /// no such replica now.
-bool ReplicaService::keep(const Key& key, uint64_t promised) {
+bool ReplicaService::note_metadata_durable(const Key& key, uint64_t change) {
   Shard& shard = table_.shard_of(key.master_id);
   const MutexGuard guard(shard.lock);
   const auto found = shard.replicas.find(key);
   if (found == shard.replicas.end()) return false;
-  found->second.kept = std::max(found->second.kept, promised);
+  found->second.metadata_durable = std::max(found->second.metadata_durable, change);
   return true;
 }
 
@@ -98,14 +98,14 @@ void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
       device_failed(status);
       return reply_error(transport_, handle, status);
     }
-    uint64_t promised = 0;
-    if (Status shown = show(key, whole, promised); !shown.ok()) {
+    uint64_t change = 0;
+    if (Status shown = show(key, whole, change); !shown.ok()) {
       return reply_error(transport_, handle, shown);
     }
-    frames_.sync([this, alive, handle, held, key, promised](Status synced) {
+    frames_.sync([this, alive, handle, held, key, change](Status synced) {
       if (!*alive) return;
       RC_FAILPOINT("backup.copy.visible");
-      if (synced.ok()) (void)keep(key, promised);
+      if (synced.ok()) (void)note_metadata_durable(key, change);
       if (synced.ok()) return answer(handle, held);
       device_failed(synced);
       reply_error(transport_, handle, synced);
@@ -114,8 +114,8 @@ void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
 }
 
 /// Writes the metadata that makes a copy visible. `whole`: it was closed when its bytes were
-/// synced.
-Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
+/// synced. `change`: the number of this change.
+Status ReplicaService::show(const Key& key, bool whole, uint64_t& change) {
   Shard& shard = table_.shard_of(key.master_id);
   const MutexGuard guard(shard.lock);
   const auto found = shard.replicas.find(key);
@@ -130,8 +130,8 @@ Status ReplicaService::show(const Key& key, bool whole, uint64_t& promised) {
   replica.incomplete = false;
   replica.length_written = whole;
   if (tails_ && whole) tails_->forget(replica.frame);
-  Status written = promise(replica);
-  promised = replica.promised;
+  Status written = write_metadata(replica);
+  change = replica.metadata_change;
   if (!written.ok()) {
     replica.incomplete = true;  // as in its metadata
     replica.length_written = false;

@@ -53,7 +53,9 @@ ReplicaTable::PlainWrite ReplicaTable::append_plain(const wire::ReplicaWriteRequ
   const auto found = shard.replicas.find({write.master_id, write.segment_id});
   if (found == shard.replicas.end()) return {Plain::kOther};
   Replica& replica = found->second;
-  if (write.epoch != replica.epoch || replica.kept != replica.promised) return {Plain::kOther};
+  if (write.epoch != replica.epoch || replica.metadata_durable != replica.metadata_change) {
+    return {Plain::kOther};
+  }
   RC_FAILPOINT("backup.write.before_append");
   const auto appended = append(replica, write.offset, bytes);
   if (appended) return {Plain::kTaken, replica.held, {}};

@@ -33,11 +33,10 @@ struct Replica {
   bool incomplete = false;  // a copy that is not visible yet
   bool closed = false;
   bool length_written = false;  // the metadata has the closed length
-  // Numbers of metadata changes on which the master relies: `promised` is the last change, `kept`
-  // the last that is on the device. While they differ nothing is acknowledged, not even a repeated
-  // request.
-  uint64_t promised = 0;
-  uint64_t kept = 0;
+  // Numbers of metadata changes on which the master relies: of the last change, and of the last one
+  // that is on the device. While they differ nothing is acknowledged, not even a repeated request.
+  uint64_t metadata_change = 0;
+  uint64_t metadata_durable = 0;
   wire::Holders holders;
 };
 
