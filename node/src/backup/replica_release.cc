@@ -89,7 +89,7 @@ bool ReplicaService::release_former(uint32_t frame) {
 
 // ---- former frames of masters that are UP
 
-Task<std::map<uint64_t, std::vector<uint64_t>>> ReplicaService::former_of_the_living() {
+Task<std::map<uint64_t, std::vector<uint64_t>>> ReplicaService::former_segments_of_up_masters() {
   std::map<uint64_t, std::vector<uint64_t>> segments;
   for (size_t at = 0; at < frames_.former().size(); at += kLookedAtOnce) {
     const size_t end = std::min(frames_.former().size(), at + kLookedAtOnce);

@@ -86,7 +86,7 @@ TEST_F(ReplicaReleaseTest, FormerFramesOfALivingMasterAreFreedByName) {
   ASSERT_EQ(open(1, "head", 1, kOther), StatusCode::kOk);
   restart(/*power_loss=*/false);
   ASSERT_EQ(open(3, "another"), StatusCode::kOk);
-  const auto former = run(service_->former_of_the_living());
+  const auto former = run(service_->former_segments_of_up_masters());
   ASSERT_THAT(former, ::testing::SizeIs(2));
   EXPECT_THAT(former.at(kMaster), ::testing::SizeIs(20));
   EXPECT_THAT(former.at(kOther), ElementsAre(1));
@@ -114,7 +114,7 @@ TEST_F(ReplicaReleaseTest, FormerFramesOfADeadMasterAreNotFreedByName) {
   ASSERT_EQ(open(1, "head"), StatusCode::kOk);
   restart(/*power_loss=*/false);
   tell(wire::ServerState::kCrashed);
-  EXPECT_TRUE(run(service_->former_of_the_living()).empty());
+  EXPECT_TRUE(run(service_->former_segments_of_up_masters()).empty());
   EXPECT_EQ(run(service_->free_former(kMaster, {1})), 0u);
   EXPECT_EQ(frames_->frames_quarantined(), 1u);
 }

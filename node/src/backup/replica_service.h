@@ -81,7 +81,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// Masters that are UP, with their segments in frames that an earlier incarnation of this backup
   /// left. Only frames with intact metadata. Works in slices, one in each turn, like
   /// free_frames_of().
-  Task<std::map<uint64_t, std::vector<uint64_t>>> former_of_the_living();
+  Task<std::map<uint64_t, std::vector<uint64_t>>> former_segments_of_up_masters();
   /// Frees such frames of these segments, which their master does not need any more, as it said
   /// (docs/design/recovery.md#former-frames-of-masters-that-live). Returns how many. Frees nothing
   /// of a master that is not UP, or that is being recovered.

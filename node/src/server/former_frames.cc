@@ -36,7 +36,7 @@ Task<void> FormerFrames::run() {
     }
     list_changed_.reset();
     if (backup_.frames().former().empty()) co_return;
-    auto segments = co_await backup_.former_of_the_living();
+    auto segments = co_await backup_.former_segments_of_up_masters();
     for (auto& [master_id, ids] : segments) co_await ask(master_id, std::move(ids));
   }
 }
