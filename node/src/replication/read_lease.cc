@@ -48,7 +48,7 @@ void ReadLease::confirmed(uint64_t server_id, Time sent) {
 }
 
 Time ReadLease::due(const Holder& holder) const {
-  return std::max(holder.confirmed, holder.asked) + length_ / kAskedAfter;
+  return std::max(holder.confirmed, holder.asked) + length_ / kAskFraction;
 }
 
 std::vector<uint64_t> ReadLease::take_due(Time now) {
@@ -77,7 +77,7 @@ Time ReadLease::until() const {
 void ReadLease::tell() {
   const Time now = until();
   const bool same = (now == kNever) == (told_ == kNever);
-  if (same && now >= told_ && now - told_ < length_ / kToldAfter) return;
+  if (same && now >= told_ && now - told_ < length_ / kTellFraction) return;
   told_ = now;
   if (now == kNever) {
     term_.no_holder();

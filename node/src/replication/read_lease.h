@@ -16,11 +16,11 @@ namespace ramcloud {
 /// Times are those of Clock::lease_now(), the time of a message is taken just before it is sent.
 class ReadLease {
  public:
-  /// A holder that confirmed nothing for a quarter of the lease is asked.
-  static constexpr int kAskedAfter = 4;
-  /// The term is written only when the lease has grown by a 64th, because other reactors read its
-  /// cache line all the time.
-  static constexpr int kToldAfter = 64;
+  /// A holder that confirmed nothing for 1 / kAskFraction of the lease is asked.
+  static constexpr int kAskFraction = 4;
+  /// The term is written only when the lease has grown by 1 / kTellFraction of its length, because
+  /// other reactors read its cache line all the time.
+  static constexpr int kTellFraction = 64;
 
   /// `length`: L. The term outlives this.
   ReadLease(LeaseTerm& term, Duration length) : term_(term), length_(length) {}

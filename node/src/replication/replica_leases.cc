@@ -116,7 +116,7 @@ void ReplicaManager::renew_leases() {
       if (server == nullptr || !server->locator) continue;
       scope_.spawn(renew_lease(*server->locator, server_id));
     }
-    const Duration quarter = lease_->length() / ReadLease::kAskedAfter;
+    const Duration quarter = lease_->length() / ReadLease::kAskFraction;
     const bool any = lease_->holders() > 0;
     next_lease_check_ = now + (any ? std::min(lease_->next_due() - lease_now, quarter) : quarter);
   }
