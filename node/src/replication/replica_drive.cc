@@ -26,11 +26,11 @@ bool ReplicaManager::on_turn() {
   if (log_ == nullptr || !due() || !lock_.try_enter(DriveLock::Note::kFirst)) return false;
   due_ = false;
   wake_ = kNever;
-  bool worked = control();
+  bool worked = drive_unsettled();
   (void)lock_.leave([&] {
     first_.assert_here();
     lock_.assert_held();
-    worked = control() || worked;
+    worked = drive_unsettled() || worked;
   });
   if (!stopped_) worked = drive_settled() || worked;
   if (wake_ != kNever && !stopped_) timer_.start_at(wake_);
@@ -59,20 +59,20 @@ bool ReplicaManager::stalled() {
   return !moves;
 }
 
-void ReplicaManager::want_control() {
+void ReplicaManager::ask_first_reactor() {
   wanted_.store(true, std::memory_order_release);
   reactor_.nudge();
 }
 
-bool ReplicaManager::control() {
+bool ReplicaManager::drive_unsettled() {
   effort_ = {};
-  const bool worked = control_once();
+  const bool worked = drive_unsettled_once();
   most_under_lock_.raise(effort_);
   return worked;
 }
 
 /// The first reactor's steps for segments that are not settled, in order.
-bool ReplicaManager::control_once() {
+bool ReplicaManager::drive_unsettled_once() {
   if (stopped_) return false;
   put_off_ = false;
   take_opened();
@@ -234,7 +234,7 @@ bool ReplicaManager::drive(ReplicaLane& lane, bool wanted) {
     driven.add(drive_head(lane));
   });
   if (driven.ask_first) {
-    want_control();
+    ask_first_reactor();
   } else if (tell_first) {
     reactor_.nudge();
   }

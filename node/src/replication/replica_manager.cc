@@ -78,12 +78,12 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
     const MutexGuard guard(opened_mutex_);
     opened_.push_back(&segment);
   }
-  want_control();
+  ask_first_reactor();
 }
 
 /// Only the first reactor sends the close; this may be called on any thread that appends or cleans.
 void ReplicaManager::segment_closed(log::Segment&) {
-  want_control();
+  ask_first_reactor();
 }
 
 void ReplicaManager::segment_removed(log::Segment& segment) {
@@ -91,7 +91,7 @@ void ReplicaManager::segment_removed(log::Segment& segment) {
     const MutexGuard guard(opened_mutex_);
     removed_.push_back(&segment);
   }
-  want_control();
+  ask_first_reactor();
 }
 
 void ReplicaManager::segment_compacted(log::Segment& before, log::Segment& after) {
@@ -99,7 +99,7 @@ void ReplicaManager::segment_compacted(log::Segment& before, log::Segment& after
     const MutexGuard guard(opened_mutex_);
     compacted_.push_back({&before, &after});
   }
-  want_control();
+  ask_first_reactor();
 }
 
 // ---- placement
@@ -370,7 +370,7 @@ void ReplicaManager::drive_fence() {
   }
 }
 
-/// Stores the answer; the next control() acts on it.
+/// Stores the answer; the next drive_unsettled() acts on it.
 Task<void> ReplicaManager::tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch) {
   FenceAnswer answer{epoch, {}};
   if (options_.raise_epoch) {

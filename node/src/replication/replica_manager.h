@@ -2,10 +2,10 @@
 // on other servers' backups, tells the log what is durable, and re-creates replicas that were
 // lost.
 //
-// This class orders the steps of a turn: control_once() and drive_settled() are its two lists of
-// steps. The states of a replica are in replica_state.h; segments, backups, repairs and the fence
-// have files of their own. Calls go down only: events from below are stored, and taken in the next
-// turn.
+// This class orders the steps of a turn: drive_unsettled_once() and drive_settled() are its two
+// lists of steps. The states of a replica are in replica_state.h; segments, backups, repairs and
+// the fence have files of their own. Calls go down only: events from below are stored, and taken in
+// the next turn.
 //
 // What "durable" means: on all R replicas. If there are too few failure domains for R, a segment
 // goes on with the replicas it has, at least --min-replicas
@@ -258,7 +258,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
       manager_.lock_.enter();
     }
     ~Hold() RC_RELEASE() {
-      (void)manager_.lock_.leave([this] { manager_.want_control(); });
+      (void)manager_.lock_.leave([this] { manager_.ask_first_reactor(); });
     }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
@@ -273,7 +273,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   }
 
   // Any reactor.
-  void want_control();
+  void ask_first_reactor();
 
   // Any reactor, under the lock: sends published bytes of the head, raises the durable position.
   /// The result of driving the head.
@@ -290,8 +290,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool raise_durable(const SegmentReplicas& front) RC_REQUIRES(lock_);
 
   // The first reactor, under the lock: heads that are not settled.
-  bool control() RC_REQUIRES(first_, lock_);
-  bool control_once() RC_REQUIRES(first_, lock_);
+  bool drive_unsettled() RC_REQUIRES(first_, lock_);
+  bool drive_unsettled_once() RC_REQUIRES(first_, lock_);
   void take_opened() RC_REQUIRES(first_, lock_);
   bool take_own_answers() RC_REQUIRES(first_, lock_);
   void take_fence_answer() RC_REQUIRES(first_, lock_);

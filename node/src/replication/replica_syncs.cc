@@ -18,7 +18,7 @@ void ReplicaManager::sync_wanted(log::LogPosition position) {
   while (before < position.value &&
          !sync_wanted_.compare_exchange_weak(before, position.value, std::memory_order_relaxed)) {
   }
-  if (before < position.value) want_control();
+  if (before < position.value) ask_first_reactor();
 }
 
 /// One round at a time. All backups that hold durable bytes are asked to sync them. When all have
