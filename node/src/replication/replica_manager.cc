@@ -435,7 +435,7 @@ void ReplicaManager::apply_server_list() {
 void ReplicaManager::recount(SegmentReplicas& replicas) {
   if (!replicas.lost_backups.empty()) forget_lost_backups(replicas);
   if (!replicas.settled()) return;
-  settled_counts_.take_away(std::exchange(replicas.counted, replicas.counts()));
+  settled_counts_.take_away(std::exchange(replicas.counted, replicas.compute_counts()));
   settled_counts_.add(replicas.counted);
 }
 
@@ -461,7 +461,7 @@ ReplicationStats ReplicaManager::stats() {
     const Hold hold(*this);
     stats.messages = messages_ + lane_messages_;
     for (const SegmentReplicas* open : unsettled_) {
-      counts.add(open->counts());
+      counts.add(open->compute_counts());
       const auto placed =
           std::ranges::count_if(open->slots, [](const auto& slot) { return slot->placed(); });
       stats.writes_wait = stats.writes_wait || placed < options_.min_replicas;
@@ -494,7 +494,7 @@ std::string ReplicaManager::check_counts() const {
       }
     }
     if (!replicas.settled()) continue;
-    const SegmentCounts now = replicas.counts();
+    const SegmentCounts now = replicas.compute_counts();
     if (now != replicas.counted) return fmt::format("segment {} changed and was not counted", id);
     counts.add(now);
   }

@@ -37,7 +37,7 @@ std::optional<uint32_t> SegmentReplicas::durable_bytes(uint32_t min_replicas) co
   return acked;
 }
 
-SegmentCounts SegmentReplicas::counts() const {
+SegmentCounts SegmentReplicas::compute_counts() const {
   const uint32_t published = segment->published();
   uint32_t acked = published;
   bool degraded = false;

@@ -77,7 +77,7 @@ struct SegmentReplicas {
   /// The number of bytes from the start that enough replicas have, if all of these know the
   /// holders. None if not enough count.
   std::optional<uint32_t> durable_bytes(uint32_t min_replicas) const;
-  SegmentCounts counts() const;
+  SegmentCounts compute_counts() const;
 };
 
 }  // namespace ramcloud
