@@ -117,8 +117,8 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   }
   const auto chosen = choose_backup(candidates, taken, slot.primary(), reactor_.random());
   if (!chosen) {
-    turn_away(replicas, slot,
-              check_domains(candidates, options_.failure_domain, options_.replicas));
+    no_backup_available(replicas, slot,
+                        check_domains(candidates, options_.failure_domain, options_.replicas));
     return false;
   }
   if (slot.state().placement_failed) shortage_.end();
@@ -130,7 +130,8 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
 }
 
 /// No backup can take the replica now. After `degrade_after` the segment goes on without it.
-void ReplicaManager::turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why) {
+void ReplicaManager::no_backup_available(const SegmentReplicas& replicas, ReplicaSlot& slot,
+                                         Status why) {
   const Time now = reactor_.now();
   if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
   if (shortage_.note(why, now)) {

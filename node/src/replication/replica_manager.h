@@ -344,7 +344,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool drive(SegmentReplicas& replicas) RC_REQUIRES(first_);
   bool drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
   bool place(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
-  void turn_away(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why)
+  void no_backup_available(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why)
       RC_REQUIRES(first_);
   std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const
       RC_REQUIRES(first_);
