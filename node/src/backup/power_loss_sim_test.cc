@@ -67,7 +67,7 @@ class PowerLoss {
     for (const std::string& image : images) {
       volumes.push_back({fmt::format("b{}", volumes.size() + 1), image});
       const auto dumped = dump_image(
-          image, [&](const ReplicaDump& replica) { holes_ += replica.scan.groups_behind > 0; });
+          image, [&](const ReplicaDump& replica) { holes_ += replica.scan.groups_after_hole > 0; });
       ASSERT_TRUE(dumped.has_value()) << dumped.error().to_string();
     }
     std::map<std::string, std::string> found;

@@ -14,7 +14,7 @@ void for_each_flag(Found& found, Each each) {
   using Flag = wire::RecoveryReplica::Flag;
   each(found.closed, Flag::kClosed);
   each(found.footer, Flag::kFooter);
-  each(found.footer_behind, Flag::kFooterBehind);
+  each(found.footer_after_hole, Flag::kFooterAfterHole);
   each(found.clean_end, Flag::kCleanEnd);
   each(found.corrupt, Flag::kCorrupt);
   each(found.incomplete, Flag::kIncomplete);

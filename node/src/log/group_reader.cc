@@ -309,10 +309,10 @@ void Scanner::look_behind(uint32_t bytes) {
     result_.headers_read += unit.entries;
     if (valid && unit.is_group) {
       const GroupView group(bytes_, looked_, bytes_.load_at<GroupHeader>(looked_));
-      ++result_.groups_behind;
+      ++result_.groups_after_hole;
       result_.durable_up_to =
           std::max(result_.durable_up_to, uint32_t{group.header().durable_up_to});
-      if (group.first()->view.type() == EntryType::kFooter) result_.footer_behind = true;
+      if (group.first()->view.type() == EntryType::kFooter) result_.footer_after_hole = true;
     }
     looked_ += valid ? unit.length : kGroupAlignment;
   }

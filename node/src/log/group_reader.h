@@ -82,11 +82,11 @@ struct SegmentScan {
   uint32_t bad_offset = 0;               // start of the group or padding that is not valid
   std::string what;                      // describes the damage, for people
   std::optional<uint32_t> flipped_byte;  // if asked for: the one byte whose change explains it
-  // Groups with valid headers behind bad_offset. When power fails, sectors of writes in flight
+  // Groups with valid headers after bad_offset. When power fails, sectors of writes in flight
   // reach the device in any order. So such groups prove nothing except the `durable_up_to` that
   // they contain.
-  uint32_t groups_behind = 0;
-  bool footer_behind = false;  // one of them is a footer: a newer head had been opened
+  uint32_t groups_after_hole = 0;
+  bool footer_after_hole = false;  // one of them is a footer: a newer head had been opened
 
   uint64_t headers_read = 0;  // the work done: headers of groups, paddings and entries, or bytes
                               // that could be one

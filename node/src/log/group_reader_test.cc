@@ -101,8 +101,8 @@ TEST(GroupReader, SlicesGiveTheSameAsAWholeScan) {
     ASSERT_EQ(sliced.durable_up_to, whole.durable_up_to) << seed;
     ASSERT_EQ(sliced.bad_offset, whole.bad_offset) << seed;
     ASSERT_EQ(sliced.what, whole.what) << seed;
-    ASSERT_EQ(sliced.groups_behind, whole.groups_behind) << seed;
-    ASSERT_EQ(sliced.footer_behind, whole.footer_behind) << seed;
+    ASSERT_EQ(sliced.groups_after_hole, whole.groups_after_hole) << seed;
+    ASSERT_EQ(sliced.footer_after_hole, whole.footer_after_hole) << seed;
     ASSERT_EQ(sliced.headers_read, whole.headers_read) << seed;
     ASSERT_EQ(sliced.highest_version, whole.highest_version) << seed;
   }
@@ -319,8 +319,8 @@ TEST(GroupReader, AHoleAboveAllThatWasDurableIsATornTail) {
     const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(segment.without(i)));
     EXPECT_EQ(scan.end, i < 4 ? ScanEnd::kTorn : ScanEnd::kOpen) << i << ": " << scan.what;
     EXPECT_EQ(scan.valid_bytes, segment.starts[i]);
-    EXPECT_EQ(scan.groups_behind, 4 - i);
-    EXPECT_FALSE(scan.footer_behind);
+    EXPECT_EQ(scan.groups_after_hole, 4 - i);
+    EXPECT_FALSE(scan.footer_after_hole);
   }
 }
 
@@ -338,8 +338,8 @@ TEST(GroupReader, AFooterBehindAHoleIsSeen) {
   const auto footer = static_cast<uint32_t>(image.size()) - 32;
   hole[footer - 10] ^= 1;  // in the last group before it
   const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(hole));
-  EXPECT_TRUE(scan.footer_behind);
-  EXPECT_EQ(scan.groups_behind, 1u);
+  EXPECT_TRUE(scan.footer_after_hole);
+  EXPECT_EQ(scan.groups_after_hole, 1u);
 }
 
 /// The first group of a segment with another format version, its checksums right.
@@ -431,7 +431,7 @@ TEST(GroupReader, AClaimBehindHostileBytesIsFound) {
   const SegmentScan scan = scan_segment(kIdentity, SegmentBytes(bytes));
   EXPECT_EQ(scan.end, ScanEnd::kCorrupt);
   EXPECT_EQ(scan.durable_up_to, segment.starts[1]);
-  EXPECT_EQ(scan.groups_behind, 2u);
+  EXPECT_EQ(scan.groups_after_hole, 2u);
 }
 
 }  // namespace

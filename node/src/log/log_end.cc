@@ -161,8 +161,9 @@ bool Decision::find_digest() {
     for (const size_t i : at->second) {
       const FoundReplica& r = replica(i);
       if (!r.is_head || r.digest.empty() || !source(r) || known_closed(at->first)) continue;
-      const bool was_closed = any(
-          at->first, [](const FoundReplica& other) { return whole(other) || other.footer_behind; });
+      const bool was_closed = any(at->first, [](const FoundReplica& other) {
+        return whole(other) || other.footer_after_hole;
+      });
       if (was_closed) {
         return without_digest(at->first,
                               "it was closed, and the head that followed it is not there");
@@ -430,12 +431,12 @@ void describe_scan(const SegmentScan& scan, const KnownOfSegment& known, FoundRe
   replica.epoch = std::max(replica.epoch, scan.replication_epoch);
   replica.durable_up_to = scan.durable_up_to;
   replica.footer = scan.end == ScanEnd::kClosed;
-  replica.footer_behind = scan.footer_behind;
+  replica.footer_after_hole = scan.footer_after_hole;
   replica.clean_end = scan.end == ScanEnd::kClosed || (scan.bad_offset == 0 && scan.what.empty());
   replica.corrupt = (known.closed_length && scan.valid_bytes != *known.closed_length) ||
                     scan.valid_bytes < known.held;
   replica.is_head = scan.is_head;
-  replica.has_data = scan.groups > 1 || scan.groups_behind > 0;
+  replica.has_data = scan.groups > 1 || scan.groups_after_hole > 0;
   replica.digest = scan.digest;
   replica.safe_version = std::max(scan.safe_version, scan.highest_version + 1);
 }

@@ -25,14 +25,14 @@ struct FoundReplica {
   uint32_t durable_up_to = 0;  // the highest value in valid groups, including those after a hole
   bool closed = false;         // the metadata says so: `length` bytes are on the device
   bool footer = false;         // the valid prefix ends with one
-  bool footer_behind = false;  // there is one after a hole
-  bool clean_end = false;      // only zeros follow the valid prefix
-  bool corrupt = false;        // the valid prefix is shorter than the replica certainly was
-  bool incomplete = false;     // a copy that was not finished
-  bool damaged = false;        // its metadata may be older than it should be
-  bool power_safe = false;     // no power cut can have shortened it
-  bool scanned = false;        // its bytes were read: the fields below and those of the prefix are
-                               // known
+  bool footer_after_hole = false;  // there is one after a hole
+  bool clean_end = false;          // only zeros follow the valid prefix
+  bool corrupt = false;            // the valid prefix is shorter than the replica certainly was
+  bool incomplete = false;         // a copy that was not finished
+  bool damaged = false;            // its metadata may be older than it should be
+  bool power_safe = false;         // no power cut can have shortened it
+  // Its bytes were read: the fields below and those of the prefix are known.
+  bool scanned = false;
   bool is_head = false;
   bool has_data = false;         // there are groups after the first one, perhaps after a hole
   std::vector<uint64_t> digest;  // rising; empty if there is none

@@ -72,7 +72,7 @@ TEST_F(LogEndTest, AFooterBehindAHoleShowsThatItWasClosed) {
   head(1, 1, 700, {1});
   FoundReplica& torn = rebooted(2, 1, 500, {1});
   torn.clean_end = false;
-  torn.footer_behind = true;
+  torn.footer_after_hole = true;
   EXPECT_EQ(outcome(), Outcome::kBlocked);
 }
 
@@ -279,7 +279,7 @@ TEST_F(LogEndTest, ThePrefixMustReachWhatAnyReplicaSaysWasDurable) {
   head(1, 1, 700, {1});
   answers_.fence = {1, 1};
   answers_.replicas[0].epoch = 1;
-  head(2, 1, 600, {1}).durable_up_to = 800;  // stale, groups behind a hole
+  head(2, 1, 600, {1}).durable_up_to = 800;  // stale, groups after a hole
   LogEnd end = decide();
   EXPECT_EQ(end.outcome, Outcome::kBlocked);
   EXPECT_THAT(end.missing.at(0).why, HasSubstr("damaged"));

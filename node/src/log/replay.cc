@@ -91,7 +91,7 @@ void Replay::add(ReplicaImage image) {
 /// that.
 bool Replay::State::was_closed(uint64_t segment_id) const {
   return is_closed(segment_id) || std::ranges::any_of(by_segment.at(segment_id), [&](size_t i) {
-           return reports[i].scan.footer_behind;
+           return reports[i].scan.footer_after_hole;
          });
 }
 
@@ -197,7 +197,7 @@ Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>&
   bool newest_has_data = false;
   for (const size_t i : by_segment.at(*last)) {
     const SegmentScan& scan = reports[i].scan;
-    newest_has_data = newest_has_data || scan.groups > 1 || scan.groups_behind > 0;
+    newest_has_data = newest_has_data || scan.groups > 1 || scan.groups_after_hole > 0;
   }
   const uint64_t before = head_before(members);
   for (const uint64_t id : members) {

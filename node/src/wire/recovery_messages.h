@@ -28,7 +28,7 @@ struct RecoveryReplica {
   enum Flag : uint32_t {
     kClosed = 1,
     kFooter = 2,
-    kFooterBehind = 4,
+    kFooterAfterHole = 4,
     kCleanEnd = 8,
     kCorrupt = 16,
     kIncomplete = 32,
