@@ -108,9 +108,9 @@ void Cleaner::take_off(uint32_t number) {
 std::optional<CleaningFigures> Cleaner::for_compaction(const Segment& segment,
                                                        const CleaningFigures& figures) const {
   const Part& part = parts_[segment.number()];
-  const bool in_vain =
-      part.in_vain_id == segment.id() && part.in_vain_live_bytes == figures.live_bytes;
-  if (in_vain || !log_.may_compact(segment)) return std::nullopt;
+  const bool no_gain =
+      part.no_gain_id == segment.id() && part.no_gain_live_bytes == figures.live_bytes;
+  if (no_gain || !log_.may_compact(segment)) return std::nullopt;
   CleaningFigures compacted = figures;
   const uint64_t bytes =
       segment.header_length() + figures.live_bytes + figures.live_bytes / kBesideEntries;
@@ -263,13 +263,13 @@ Cleaner::Begun Cleaner::begin() {
 }
 
 /// A pass freed nothing: do not compact this segment again until less of it is live.
-void Cleaner::note_in_vain(uint32_t number) {
-  RC_SOMETIMES("cleaner.compaction_is_in_vain");
+void Cleaner::note_no_gain(uint32_t number) {
+  RC_SOMETIMES("cleaner.compaction_gains_nothing");
   const Segment* segment = log_.closed_member(number);
   const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
   if (!figures) return;
-  parts_[number].in_vain_id = segment->id();
-  parts_[number].in_vain_live_bytes = figures->live_bytes;
+  parts_[number].no_gain_id = segment->id();
+  parts_[number].no_gain_live_bytes = figures->live_bytes;
 }
 
 void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
@@ -278,7 +278,7 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   survivor_seglets_ -= pass.survivor_seglets;
   for (const uint32_t number : pass.victims) {
     in_work_.erase(number);
-    if (how == CleaningWork::Progress::kInVain) note_in_vain(number);
+    if (how == CleaningWork::Progress::kNoGain) note_no_gain(number);
   }
   // New figures for those that stay in the log.
   for (const uint32_t number : pass.victims) look_at(number);
@@ -291,7 +291,7 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   }
   const CleaningWork::Result result = pass.work->result();
   state_.bytes_read += result.bytes_read;
-  if (how == CleaningWork::Progress::kInVain) return;
+  if (how == CleaningWork::Progress::kNoGain) return;
   RC_SOMETIMES("cleaner.pass_is_over");
   const bool combined = pass.kind == CleaningKind::kCombined;
   ++(combined ? state_.combined_runs : state_.compaction_runs);

@@ -29,7 +29,7 @@ class CleaningWork {
     kWaits,   // for replicas, or for the head that commits it
     kDone,    // the victims left the log, or the victim takes less memory
     kFailed,  // out of memory: nothing has changed, the victims stay
-    kInVain,  // nothing would be freed; nothing has changed
+    kNoGain,  // nothing would be freed; nothing has changed
   };
   struct Result {
     uint64_t bytes_read = 0;     // entries of the victims
@@ -128,7 +128,7 @@ class Cleaner {
   std::unique_ptr<Worker::Pass> choose_combined(uint64_t room) RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
   uint32_t now_s() const;
-  void note_in_vain(uint32_t number) RC_REQUIRES(mutex_);
+  void note_no_gain(uint32_t number) RC_REQUIRES(mutex_);
   void end(const Worker::Pass& pass, CleaningWork::Progress how);
 
   Log& log_;
@@ -142,8 +142,8 @@ class Cleaner {
     uint32_t gain_bytes = 0;  // of memory, by combined cleaning
     uint32_t tombstone_bytes = 0;
     /// Compaction with this many live bytes freed nothing: not tried again until there are fewer.
-    uint32_t in_vain_live_bytes = ~uint32_t{0};
-    uint64_t in_vain_id = 0;
+    uint32_t no_gain_live_bytes = ~uint32_t{0};
+    uint64_t no_gain_id = 0;
   };
   void count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) RC_REQUIRES(mutex_);
   bool compacts() const { return options_.balancer.compaction; }

@@ -54,7 +54,7 @@ struct Outcome {
 
 struct Totals {
   uint64_t passes = 0, aborted = 0, without_memory = 0, crashes = 0, power_cuts = 0, returned = 0,
-           segments = 0, compacted = 0, in_vain = 0, compacted_replicas = 0;
+           segments = 0, compacted = 0, no_gain = 0, compacted_replicas = 0;
   uint64_t written_bytes = 0;
   CleaningPass::Counts counts;
   void add(const CleaningPass::Counts& c) {
@@ -221,7 +221,7 @@ class Round {
       ++(compaction ? totals_.compacted : totals_.passes);
       totals_.add(pass->counts());
     } else {
-      ++(how == Progress::kInVain ? totals_.in_vain : totals_.without_memory);
+      ++(how == Progress::kNoGain ? totals_.no_gain : totals_.without_memory);
     }
     pass.reset();
   }
@@ -480,10 +480,10 @@ TEST(Cleaning, NothingIsLostAndNothingReturnsWheneverACrashComes) {
   RecordProperty("passes", static_cast<int>(totals.passes));
   if (wanted != nullptr) {
     std::printf(
-        "passes %lu compacted %lu (in vain %lu, in replicas %lu) aborted %lu without memory %lu "
+        "passes %lu compacted %lu (no gain %lu, in replicas %lu) aborted %lu without memory %lu "
         "crashes %lu returned %lu segments %lu "
         "written %lu MB; objects %lu tombstones %lu dropped %lu dead copies %lu of no tablet %lu\n",
-        totals.passes, totals.compacted, totals.in_vain, totals.compacted_replicas, totals.aborted,
+        totals.passes, totals.compacted, totals.no_gain, totals.compacted_replicas, totals.aborted,
         totals.without_memory, totals.crashes, totals.returned, totals.segments,
         totals.written_bytes >> 20, totals.counts.objects, totals.counts.tombstones,
         totals.counts.tombstones_dropped, totals.counts.dead_copies, totals.counts.of_no_tablet);

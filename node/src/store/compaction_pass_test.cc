@@ -204,7 +204,7 @@ TEST_F(Compaction, AgainAndAgainUntilNothingIsLeft) {
 TEST_F(Compaction, WithNothingToWinNothingChanges) {
   const uint64_t id = fill_one();
   const Segment* before = parts.log.find_segment(id);
-  EXPECT_EQ(compact(id), Progress::kInVain);
+  EXPECT_EQ(compact(id), Progress::kNoGain);
   EXPECT_EQ(parts.log.find_segment(id), before);
   EXPECT_FALSE(store.cleaned().being_cleaned(id));
   reclaim();

@@ -62,7 +62,7 @@ bool Relocation::abort() {
 
 Relocation::Progress Relocation::give_up(StatusCode why) {
   abort();
-  return why == StatusCode::kOutOfMemory ? Progress::kFailed : Progress::kInVain;
+  return why == StatusCode::kOutOfMemory ? Progress::kFailed : Progress::kNoGain;
 }
 
 log::CleaningWork::Progress Relocation::step() {
