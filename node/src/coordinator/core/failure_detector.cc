@@ -33,8 +33,9 @@ MetricLabels says(const char* what) {
 struct FailureDetector::Watch {
   Watch(Reactor& reactor, bool heard) : suspicion(reactor.now(), heard), wake(reactor) {}
   Suspicion suspicion;
-  uint64_t signs = 0;    // signs of life, and discards of all measurements: a measurement that
-                         // began before is void
+  /// Rises with each sign of life and each discard of measurements. The answer of a peer that was
+  /// asked at a lower value does not count.
+  uint64_t generation = 0;
   bool broken = false;   // in the last failure its connections were refused, or broke
   bool asking = false;   // a peer is being asked
   bool observes = true;  // it supports kProbePeer, as far as we know
@@ -92,7 +93,7 @@ Duration FailureDetector::probe_timeout() const {
   return std::min(options_.timeout, options_.thresholds.silence / 4);
 }
 
-// ---- the whole ----------------------------------------------------------------------------------
+// ---- all servers: who is accounted for ----------------------------------------------------------
 
 void FailureDetector::tick(Duration late) {
   if (late > Duration::zero()) {
@@ -101,7 +102,7 @@ void FailureDetector::tick(Duration late) {
     log_warn("detection.measurements_discarded", {{"late", format_duration(late)}});
     for (auto& [id, watch] : watches_) {
       watch->suspicion.discard(reactor_.now());
-      ++watch->signs;
+      ++watch->generation;
     }
   }
   take_stock();
@@ -294,7 +295,7 @@ PeerState FailureDetector::state_of(uint64_t server_id, const ProbeResult& probe
 
 void FailureDetector::answered(uint64_t server_id, Watch& watch) {
   watch.suspicion.answered(reactor_.now());
-  ++watch.signs;
+  ++watch.generation;
   state_.servers.at(server_id).heard = reactor_.now();
   // A server that refuses our orders is alive, but stays suspected.
   set_suspected(server_id, state_.servers.at(server_id).refuses_term);
@@ -384,13 +385,13 @@ Task<FailureDetector::PeerSays> FailureDetector::indirect_probe(uint64_t server_
 }
 
 Task<void> FailureDetector::ask_peer(uint64_t server_id, WatchPtr watch) {
-  const uint64_t signs = watch->signs;
+  const uint64_t generation = watch->generation;
   const PeerSays says = co_await indirect_probe(server_id);
   watch->asking = false;
   if (says.peer == 0 || state_.up_server(server_id) == nullptr) co_return;
   if (says.state == PeerState::kAnswered) {
     vouched(server_id, *watch);
-  } else if (watch->signs == signs) {
+  } else if (watch->generation == generation) {
     watch->suspicion.peer_failed(says.state, fmt::format("server {}", says.peer));
     judge(server_id, *watch);
   }
@@ -399,7 +400,7 @@ Task<void> FailureDetector::ask_peer(uint64_t server_id, WatchPtr watch) {
 void FailureDetector::vouched(uint64_t server_id, Watch& watch) {
   RC_SOMETIMES("coordinator.peer_vouches_for_a_server");
   watch.suspicion.vouched(reactor_.now());
-  ++watch.signs;
+  ++watch.generation;
   state_.servers.at(server_id).heard = reactor_.now();
   acquit(server_id);
 }

@@ -40,8 +40,9 @@ class FailureDetector {
 
   /// Starts probing every server that is UP and is not probed yet.
   void watch_all();
-  /// A hint that this server may be dead: it is probed at once, nothing else.
+  /// Who gave a hint: another server, or the platform through the admin API.
   enum class Source : uint8_t { kServer, kPlatform };
+  /// This server may be dead: it is probed at once. A hint alone never causes a verdict.
   void hint(uint64_t server_id, Source source);
 
   /// Probes the server's address now, and asks a peer to probe it.
