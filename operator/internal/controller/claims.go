@@ -158,7 +158,7 @@ func (r *ClusterReconciler) createVolume(ctx context.Context, o *observed, m mem
 	switch {
 	case made && m.id.Kind == plan.Etcd:
 		r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
-			"the volume of %s was lost; the member was put out of the etcd and in again, and gets an empty one", m.name)
+			"the volume of %s was lost; the member was removed from the etcd and added again, and gets an empty volume", m.name)
 	case made:
 		r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
 			"the volume of %s was lost; the coordinator does not list the server as up, and it gets an empty one (volume claim %s)", m.name, wanted.Name)

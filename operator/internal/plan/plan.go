@@ -12,8 +12,8 @@
 //     (the release-token rule), and never under a pod;
 //   - a server gets an empty volume in place of a lost one only when the coordinator answers and does not list the
 //     server as up, by a claim of a new name, and never under a pod that has the lost one mounted;
-//   - a lost volume of metadata is never replaced by an empty one, save that of an etcd member which all others can
-//     do without: it is put out of the etcd and in again as a new member;
+//   - a lost volume of metadata is never replaced by an empty one, with one exception: that of a member of the etcd,
+//     while all other members are ready. It is removed from the etcd and added again as a new member;
 //   - the limit of a server's pod is never below what its log needs, and no container is restarted for its memory (the
 //     pod-before-log rule);
 //   - spec is never corrected;

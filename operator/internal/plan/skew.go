@@ -96,8 +96,7 @@ func (r Running) tagsAreVersions() bool {
 }
 
 // Skew says whether members of the kind may be made from the image beside what runs (the skew rule,
-// docs/operating/ upgrades.md): refused says why not, waits what must be done first. Invalid versions are not
-// checked.
+// docs/operating/upgrades.md): refused says why not, waits what must be done first. Invalid versions are not checked.
 func (r Running) Skew(kind Kind, image string) (refused, waits string) {
 	if kind == Etcd {
 		return r.etcdSkew(image), ""
