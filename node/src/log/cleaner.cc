@@ -233,7 +233,7 @@ Cleaner::Begun Cleaner::begin() {
   }
   const bool no_memory_again =
       memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
-  // No pass in work will free memory, and no segment that left the log will.
+  // No memory will become free: no pass is in progress, and no segment that left still has memory.
   const bool nothing_to_come = in_work_.empty() && memory.leaving_seglets == 0;
   log_.set_cleaning_helps(
       begun.looks_again || (!decision.exhausted && !(no_memory_again && nothing_to_come)), news);

@@ -190,7 +190,8 @@ void Log::advance(Events& events) {
   } while (take_next(events));
 }
 
-/// The next head is open, and apart from its digest only the present head's can still decide.
+/// The next head is open on its replicas, and no abandoned head is open on any. So recovery uses
+/// the digest of the next head or of the present one.
 bool Log::next_may_follow() const {
   return next_ != nullptr && next_->opened_durable() &&
          (abandoned_ == nullptr || abandoned_->closed_durable());

@@ -178,8 +178,10 @@ class Log {
 
   /// @name Segments that enter and leave
   /// @{
-  /// Commits a change [Ousterhout15 §4.5, §7.4 in other words]. It is done when no digest without
-  /// it can decide any more; the progress listener is called then.
+  /// Commits a change: its side segments become part of the log, and its old segments leave. (The
+  /// paper describes this in two places, not as one operation [Ousterhout15 §4.5, §7.4].) It is
+  /// done when recovery can no longer use a digest without it; the progress listener is called
+  /// then.
   ///   OK                 it waits for its head, or is on its way
   ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done. Not
   ///                      with cleaning: it waits until there is one, or room for an emergency head
@@ -271,7 +273,7 @@ class Log {
   Sizes sizes(uint64_t live_bytes) const;
   /// Sets the target size, rounded down to whole segments. settle() moves the log there.
   ///   INVALID_ARGUMENT  below `least` or above `most`; the message names both. Nothing changes.
-  ///   UNSUPPORTED       its pages were set aside
+  ///   UNSUPPORTED       the log is in reserved huge pages, so its size is fixed
   Status resize(uint64_t bytes, uint64_t live_bytes);
   /// A slice of work towards the target, as Arena::settle(). One thread at a time, with resize().
   bool settle();

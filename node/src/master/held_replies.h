@@ -46,7 +46,7 @@ class HeldReplies {
   /// held for the lease leave in order of arrival, too. Precondition: the operation was carried
   /// out.
   void send(Reply& reply);
-  /// The reply may keep what it owns if it was sent at once.
+  /// The same; if the reply is held, what it owns is moved instead of copied.
   void send(Reply&& reply);
   /// A step of the turn: sends as many replies as its budget allows, and does a part of a sweep.
   /// True if anything was done.

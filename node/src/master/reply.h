@@ -28,7 +28,7 @@ struct Reply {
   ReplyHandle handle;
   StatusCode status = StatusCode::kOk;
   log::LogPosition depends_on;
-  /// The reply tells only of changes that this operation appended.
+  /// The reply says nothing except what this operation appended.
   bool appended = false;
   uint8_t fixed_size = 0;
   char fixed[kMaxFixedBytes];

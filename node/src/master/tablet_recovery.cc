@@ -60,7 +60,7 @@ TabletRecovery::~TabletRecovery() {
   for (const log::Segment* segment : change_.leave) tools_.store.cleaned().give_up(segment->id());
 }
 
-// ---- what it is asked
+// ---- called by RecoveryOrders
 
 bool TabletRecovery::any(Fate fate) const {
   return std::ranges::find(tablets_, fate, &Tablet::fate) != tablets_.end();
@@ -142,7 +142,7 @@ void TabletRecovery::tell_changed() {
   changed_.reset();
 }
 
-// ---- what it does
+// ---- steps of the recovery: begin, fetch, replay, commit, undo
 
 Task<void> TabletRecovery::run() {
   Status status = co_await begin_tablets();

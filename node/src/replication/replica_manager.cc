@@ -160,7 +160,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
   return candidates;
 }
 
-// ---- what became of calls
+// ---- outcomes of calls
 
 void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   RC_FAILPOINT("replication.message.answered");

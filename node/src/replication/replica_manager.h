@@ -107,7 +107,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// How often each backup is asked for one of its closed replicas, in rotation. Otherwise a
     /// master that writes nothing would not learn of a failed device.
     Duration check_interval = std::chrono::seconds(10);
-    /// Segments whose lost replicas are re-created at the same time, without open segments.
+    /// Segments whose lost replicas are re-created at the same time, not counting open segments.
     uint32_t concurrent_repairs = 4;
     /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
     /// however long that takes: OK once it is durable; anything else is final (CRASHED: the cluster
@@ -162,7 +162,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     return condemned_why_;
   }
   /// Backups whose connection was refused or broke since the last call; each once. Writes wait
-  /// until such a backup is back, or listed as crashed.
+  /// until such a backup answers, is listed as crashed, or is given up after `backup_silence`.
   std::vector<uint64_t> take_broken() {
     first_.assert_here();
     return std::exchange(broken_, {});

@@ -52,7 +52,8 @@ struct ServerNodeOptions {
   uint32_t replicas = 2;
   uint32_t min_replicas = 0;  // 0: max(1, replicas - 1)
   Duration flush_interval = 10ms;
-  Duration read_lease = 500ms;         // must be the same on coordinators
+  /// Sent when the server enlists: the coordinator waits for the lease of this server.
+  Duration read_lease = 500ms;
   Duration backup_silence = 1s;        // 0: silence never makes a master give up a backup
   bool synced = false;                 // writes are acknowledged when they are on the device
   uint64_t read_bytes_per_second = 0;  // speed of the backup's device; 0: measured at start

@@ -161,8 +161,9 @@ class Layout {
       const auto next = std::next(start);
       const uint64_t end = next == starts.end() ? ~uint64_t{0} : *next - 1;
       const Claim* best = best_of(claims_, *start);
-      // A tablet that its server does not claim was its own earlier, unless the order has not
-      // reached it yet.
+      // If no server claims this hash: when servers followed later orders for the table than the
+      // metadata has, the recorded owner no longer has it, so leave a hole. Otherwise the order may
+      // not have reached that owner yet, so take the claim of the metadata.
       const bool denied = best == nullptr && outdated_ && for_holes;
       if (best == nullptr && !denied) best = best_of(fallback_, *start);
       if (best == nullptr) has_holes_ = true;
