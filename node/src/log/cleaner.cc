@@ -76,7 +76,7 @@ void Cleaner::look_in_turn(uint32_t most) {
 }
 
 void Cleaner::look_at(uint32_t number) {
-  if (in_work_.contains(number)) return;
+  if (in_progress_.contains(number)) return;
   const Segment* segment = log_.closed_member(number);
   const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
   if (!figures) return take_off(number);
@@ -234,10 +234,10 @@ Cleaner::Begun Cleaner::begin() {
   const bool no_memory_again =
       memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
   // No memory will become free: no pass is in progress, and no segment that left still has memory.
-  const bool nothing_to_come = in_work_.empty() && memory.leaving_seglets == 0;
+  const bool nothing_to_come = in_progress_.empty() && memory.leaving_seglets == 0;
   log_.set_cleaning_helps(
       begun.looks_again || (!decision.exhausted && !(no_memory_again && nothing_to_come)), news);
-  if (decision.kind != CleaningKind::kNone || in_work_.empty()) state_.mode = decision.mode;
+  if (decision.kind != CleaningKind::kNone || in_progress_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
   // The memory that passes hold is needed now.
   begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
@@ -256,7 +256,7 @@ Cleaner::Begun Cleaner::begin() {
     if (nothing_to_come && !begun.looks_again) log_.set_cleaning_helps(false, news);
     return begun;
   }
-  in_work_.insert(begun.pass->victims.begin(), begun.pass->victims.end());
+  in_progress_.insert(begun.pass->victims.begin(), begun.pass->victims.end());
   gain_seglets_ += begun.pass->gain_seglets;
   survivor_seglets_ += begun.pass->survivor_seglets;
   return begun;
@@ -277,7 +277,7 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   gain_seglets_ -= pass.gain_seglets;
   survivor_seglets_ -= pass.survivor_seglets;
   for (const uint32_t number : pass.victims) {
-    in_work_.erase(number);
+    in_progress_.erase(number);
     if (how == CleaningWork::Progress::kNoGain) note_no_gain(number);
   }
   // New figures for those that stay in the log.

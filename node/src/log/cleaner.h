@@ -154,7 +154,7 @@ class Cleaner {
   std::vector<Part> parts_ RC_GUARDED_BY(mutex_);   // by number
   uint64_t memory_gain_bytes_ RC_GUARDED_BY(mutex_) = 0;  // of all parts
   uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts
-  std::set<uint32_t> in_work_ RC_GUARDED_BY(mutex_);      // victims of passes
+  std::set<uint32_t> in_progress_ RC_GUARDED_BY(mutex_);  // victims of passes
   uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
   /// When a segment leaves the log, tombstones in any other segment may die. So many segments were
   /// not looked at since.

@@ -36,23 +36,23 @@ class RepairQueue {
         : queue_(queue), looks_(std::min<size_t>(queue.size(), 2 * queue.concurrent_)) {}
     /// The next segment to drive; null at the end of the pass.
     SegmentReplicas* next() {
-      if (looked_ == looks_ || in_work_ == queue_.concurrent_) return nullptr;
+      if (looked_ == looks_ || in_progress_ == queue_.concurrent_) return nullptr;
       ++looked_;
-      return queue_.queue_[in_work_];
+      return queue_.queue_[in_progress_];
     }
     /// The segment of next() was driven: keeps it, moves it to the end, or removes it. True: it is
     /// repaired.
     bool driven();
     /// Other segments are in the queue, and no copy in flight will make room for them.
     bool others_wait() const {
-      return in_work_ < queue_.concurrent_ && looks_ < queue_.queue_.size();
+      return in_progress_ < queue_.concurrent_ && looks_ < queue_.queue_.size();
     }
 
    private:
     RepairQueue& queue_;
     const size_t looks_;
     size_t looked_ = 0;
-    size_t in_work_ = 0;  // also the index of the next one
+    size_t in_progress_ = 0;  // also the index of the next one
   };
   /// Calls `fn` for those that the next pass may look at.
   template <typename Fn>
