@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "master/reply.h"
+
 namespace ramcloud::master {
 
 DataPlane::DataPlane(Reactor& reactor, Transport& transport, MetricsRegistry& metrics)
@@ -23,8 +25,7 @@ void DataPlane::attach(store::ObjectStore& store, LeaseTerm* lease) {
 void DataPlane::refuse_operations() {
   // Replaces the gate that parks requests; requests that are parked already are answered the same.
   const auto refuse = [](void* self, const Request& request) {
-    const auto opcode = static_cast<wire::Opcode>(request.header.opcode);
-    if (opcode < wire::Opcode::kRead || opcode > wire::Opcode::kMultiDelete) return false;
+    if (!is_data_opcode(request.header.opcode)) return false;
     auto& plane = *static_cast<DataPlane*>(self);
     plane.refused_.fetch_add(1, std::memory_order_relaxed);
     reply_error(plane.registry_.transport(), request.reply,
