@@ -6,6 +6,8 @@
   - any other NAME.md in the engine's code: a file beside it or at the top
   - a section sign: only of a paper of docs/papers.md by its key, as in [Ousterhout15 §4.5], or of an RFC
 
+Nor may a path be split by a space, as filling a paragraph does, or the rows of a table stand on one line.
+
 Usage: references.py [FOLDER]   (a checkout; this one if none is given) Prints what leads nowhere and "N passed, N failed".
 """
 import functools
@@ -18,6 +20,8 @@ FENCE = re.compile(r"^```.*?^```[ \t]*$", re.S | re.M)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # A page, then perhaps a part of it, or a title in quotes; comment marks may stand between.
 PAGE = re.compile(r'(?<![\w/.$-])((?:[\w.-]+/)*[\w-]+\.md)(#[\w-]+)?(?:,?[\s/*#]+\(?"([A-Z][^"\n]*(?:\n[^"\n]*)?)")?')
+SPLIT = re.compile(r"docs/(?:[\w-]+/)*[ \t]+[\w-]+\.md")
+FILLED_TABLE = re.compile(r"^.*[^\s|:-].*\|[ \t]*:?-{3,}:?[ \t]*\|.*$", re.M)
 SIGN = re.compile(r"§")
 CITED = re.compile(r"\[([A-Z][a-z]+\d\d[A-Z]?)\b([^\]]*)\]")
 # References to formats of other projects.
@@ -94,6 +98,15 @@ def broken_pages(top, name, text):
             yield what, None
 
 
+def broken_by_filling(name, text):
+    """Of what a paragraph's filling destroys: paths with a space in them, and tables on one line."""
+    for match in SPLIT.finditer(text):
+        yield match.group(0), "the path is split by a space"
+    if name.endswith(".md"):
+        for match in FILLED_TABLE.finditer(FENCE.sub("", text)):
+            yield match.group(0)[:60], "the rows of a table need lines of their own"
+
+
 def broken_citations(text, known):
     """Of papers by key, and section signs without one."""
     plain = re.sub(r"\n[ \t]*(?:///?|#|\*)?[ \t]*", " ", text)
@@ -112,7 +125,7 @@ def check(top):
     known = keys(top)
     for name in tracked(top):
         text = read(os.path.join(top, name))
-        found = list(broken_pages(top, name, text))
+        found = list(broken_pages(top, name, text)) + list(broken_by_filling(name, text))
         if name != "docs/papers.md":
             found += broken_citations(text, known)
         if name.endswith(".md"):

@@ -34,5 +34,7 @@ refused a.cc '// As docs/design/log.md ("Tails") says.'
 refused a.h '// The heads (engine.md).'
 refused a.h '// The heads [Roe98].'
 refused a.py '# The heads (paper §4.5).'
+refused a.go '// The heads (docs/design/ log.md).'
+refused a.md '| a | b | |---|---| | 1 | 2 |'
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
