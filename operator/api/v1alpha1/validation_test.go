@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -222,6 +223,23 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 		if err := c.Delete(context.Background(), cluster); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A limit that stays does not allow a log that it is too small for. (A patch does not write values of other fields anew.)
+func TestALogAboveItsLimitIsRefused(t *testing.T) {
+	c := newClient(t)
+	cluster, err := create(t, c, "above", "servers: {resources: {limits: {memory: 600Mi}}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"servers":{"memory":{"log":"512Mi"}}}}`))
+	if err := c.Patch(context.Background(), cluster, patch); err == nil || !strings.Contains(err.Error(), "accepted: at least 768Mi, or leave resources out") {
+		t.Errorf("a log of 512Mi: %v", err)
+	}
+	patch = client.RawPatch(types.MergePatchType, []byte(`{"spec":{"servers":{"memory":{"log":"64Mi"}}}}`))
+	if err := c.Patch(context.Background(), cluster, patch); err != nil {
+		t.Errorf("a log of 64Mi: %v", err)
 	}
 }
 
