@@ -77,7 +77,8 @@ func (w *world) wrongResize(o Observed, d Decision) string {
 		if !m.Pod.Exists || m.Pod.Deleting || !m.Pod.Ready {
 			return fmt.Sprintf("the memory of %s is changed, which does not serve: %+v", id, m)
 		}
-		shrinks := step.Act == MemoryAskServer && step.Bytes < w.machine(id).said.Log
+		said := w.machine(id).said
+		shrinks := step.Act == MemoryAskServer && step.Bytes < min(said.Log, said.Target)
 		if shrinks && w.recovering {
 			return fmt.Sprintf("%s gives memory away during a recovery", id)
 		}

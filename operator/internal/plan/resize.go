@@ -66,7 +66,8 @@ func (m Member) changesLog(wanted MemoryWanted) bool {
 }
 
 // mayNotResize says why the memory of this server must not be changed now; empty: it may. A log shrinks only
-// while the cluster is whole, because a recovery may need the memory. It grows at any time.
+// while the cluster is whole, because a recovery may need the memory. It grows at any time, and so does the target of
+// a shrink.
 func mayNotResize(o Observed, d *Decision, m Member) string {
 	step := d.Memory[m.ID]
 	switch {
@@ -74,7 +75,7 @@ func mayNotResize(o Observed, d *Decision, m Member) string {
 		return "spec.paused is set"
 	case len(d.Restart)+len(d.Remove) > 0:
 		return "a restart goes first"
-	case step.Act != MemoryAskServer || step.Bytes >= m.LogMemory.Log:
+	case step.Act != MemoryAskServer || step.Bytes >= min(m.LogMemory.Log, m.LogMemory.Target):
 		return ""
 	}
 	if o.NotSafe == "" {

@@ -68,6 +68,10 @@ func TestOneServerAfterTheOther(t *testing.T) {
 			nil, map[int32]string{0: "recoveries are not done", 1: "its turn comes after server 0"}},
 		"nor while one is not up": {small, func(_ *Observed, server func(int32) *Member) { server(2).Up, server(2).LogMemory = false, nil },
 			nil, map[int32]string{0: "server 2 is not listed as up"}},
+		"but a shrink can be given up then": {192 * mi, func(o *Observed, server func(int32) *Member) {
+			server(0).LogMemory.Target = small
+			o.NotSafe = "recoveries are not done"
+		}, []int32{0}, map[int32]string{0: "the server is asked"}},
 		"but otherwise": {small, nil, []int32{0}, map[int32]string{0: "the server is asked"}},
 		"nobody while the cluster is paused": {large, func(o *Observed, _ func(int32) *Member) { o.Paused = true },
 			nil, map[int32]string{0: "spec.paused is set"}},
