@@ -56,6 +56,9 @@ type MemoryWanted struct {
 	Log, HashTable, Pod int64
 	// Uneven: the request of the pod is not its limit.
 	Uneven bool
+	// Least is the smallest limit with which a server can have these sizes. Pod is below it only if somebody has
+	// set such a limit.
+	Least int64
 	// LargestLog is the largest log for which the servers' volumes have room, by their sizes at the servers'
 	// start.
 	LargestLog int64
@@ -140,12 +143,16 @@ func withoutServer(wanted MemoryWanted, pod PodMemory) MemoryStep {
 }
 
 // needs is the pod's limit for the wanted sizes. The server keeps its present hash table until it restarts, so a
-// larger one counts. The limit is never below the memory with which a restarted container begins.
+// larger one counts. The limit is never below the memory with which a restarted container begins. Without a limit in
+// the template the pod keeps what it has: no limit, or the one that its namespace gave it.
 func (p PodMemory) needs(wanted MemoryWanted) int64 {
 	if wanted.Pod == 0 {
-		return 0
+		return p.Asked
 	}
-	limit := wanted.Pod + max(0, p.HashTable-wanted.HashTable)
+	limit := wanted.Pod
+	if more := p.HashTable - wanted.HashTable; more > 0 {
+		limit = max(limit, wanted.Least+more)
+	}
 	if p.StartLog > wanted.Log {
 		limit = max(limit, p.Floor)
 	}
@@ -168,7 +175,7 @@ func (p PodMemory) cannotResize(wanted MemoryWanted) string {
 		return "this Kubernetes cannot change the memory of a running pod, or its node does not tell how large it is"
 	case changes && p.Restarts:
 		return "the container's resizePolicy asks for a restart when its memory changes"
-	case changes && (p.Uneven || wanted.Uneven || p.Asked == 0 || wanted.Pod == 0):
+	case changes && (p.Uneven || wanted.Uneven || p.Asked == 0):
 		return "request and limit of the pod's memory are not the same, and only then both can be changed"
 	case changes && p.Refused.Why != "" && p.Refused.Size == wanted.Pod:
 		return "the API server says: " + p.Refused.Why
@@ -184,6 +191,9 @@ func (s ServerMemory) cannotResize(wanted MemoryWanted) string {
 		return "the server says: " + s.Refused.Why
 	case grows && s.Most > 0 && wanted.Log > s.Most:
 		return fmt.Sprintf("the log is to be %s, and the server accepts logs of up to %s (--log-memory-max)", mebibytes(wanted.Log), mebibytes(s.Most))
+	case grows && wanted.Pod > 0 && wanted.Pod < wanted.Least:
+		return fmt.Sprintf("the log is to be %s, and the pod's limit of %s is too small for it: it needs %s",
+			mebibytes(wanted.Log), mebibytes(wanted.Pod), mebibytes(wanted.Least))
 	case grows && wanted.Log > wanted.LargestLog:
 		return fmt.Sprintf("the log is to be %s, and the volumes, as servers knew them when they started, have room for logs of %s",
 			mebibytes(wanted.Log), mebibytes(wanted.LargestLog))

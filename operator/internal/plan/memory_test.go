@@ -15,7 +15,7 @@ const (
 func need(log int64) int64 { return log + log/16 + 224*mi }
 
 func memoryFor(log int64) MemoryWanted {
-	return MemoryWanted{Log: log, HashTable: table, Pod: need(log), LargestLog: 1 << 40}
+	return MemoryWanted{Log: log, HashTable: table, Pod: need(log), Least: need(log), LargestLog: 1 << 40}
 }
 
 // resting are a pod and a server that have a log of this size.
@@ -80,12 +80,25 @@ func TestNextMemoryStep(t *testing.T) {
 		"a request that is not the limit": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Uneven = true },
 			MemoryStep{Infeasible: uneven}},
 		"no limit any more": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Pod = 0 },
-			MemoryStep{Infeasible: uneven}},
+			MemoryStep{Infeasible: "the log is to be 512Mi, and the pod's limit of 496Mi is too small for it: it needs 768Mi"}},
 		"a pod without a limit": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
 			w.Pod, p.Asked, p.Actual, p.Floor, p.Uneven = 0, 0, 0, 0, true
 		}, MemoryStep{Act: MemoryAskServer, Bytes: large, Waits: asksServer}},
 		"a limit of one's own that stays": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
 			w.Pod, p.Asked, p.Actual, w.Uneven, p.Uneven = 4<<30, 4<<30, 4<<30, true, true
+		}, MemoryStep{Act: MemoryAskServer, Bytes: large, Waits: asksServer}},
+		"a limit of one's own that is too small": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Pod = need(small) },
+			MemoryStep{Infeasible: "the log is to be 512Mi, and the pod's limit of 496Mi is too small for it: it needs 768Mi"}},
+		"which does not matter to a smaller log": {large, small, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
+			w.Pod, p.Asked, p.Actual = 400*mi, 400*mi, 400*mi
+		}, MemoryStep{Act: MemoryAskServer, Bytes: small, Waits: asksServer}},
+		"a limit of one's own that has room for the hash table": {large, small, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
+			w.Pod, p.Asked, p.Actual, w.Uneven, p.Uneven = 4<<30, 4<<30, 4<<30, true, true
+			p.HashTable += 64 * mi
+		}, MemoryStep{Act: MemoryAskServer, Bytes: small, Waits: asksServer}},
+		"a limit of the namespace": {small, small, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Pod = 0 }, MemoryStep{}},
+		"a limit of the namespace that has room": {small, large, func(w *MemoryWanted, p *PodMemory, _ *ServerMemory) {
+			w.Pod, p.Asked, p.Actual = 0, 4<<30, 4<<30
 		}, MemoryStep{Act: MemoryAskServer, Bytes: large, Waits: asksServer}},
 		"an API server that refuses": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) {
 			p.Refused = Refusal{need(large), "exceeded quota"}

@@ -28,7 +28,19 @@ func MemoryWanted(template corev1.PodTemplateSpec) plan.MemoryWanted {
 	}
 	log, hashTable := memoryFlags(c.Args)
 	limit, uneven := memoryLimit(c.Resources)
-	return plan.MemoryWanted{Log: log, HashTable: hashTable, Pod: limit, Uneven: uneven, LargestLog: noBound}
+	return plan.MemoryWanted{Log: log, HashTable: hashTable, Pod: limit, Uneven: uneven, Least: leastMemory(c.Args, limit), LargestLog: noBound}
+}
+
+// leastMemory is the smallest limit with which a server can have the sizes on its command line. It is the limit in the
+// template if that was derived from these sizes. Somebody's own limit may be lower than a derived one, but not lower than
+// this, as in the validation of spec.servers.
+func leastMemory(args []string, limit int64) int64 {
+	flags := flagMap(args)
+	log, hashTable := parseSizeFlag(flags[logFlag]), parseSizeFlag(flags[hashTableFlag])
+	if limit == memoryFor(log, hashTable) {
+		return limit
+	}
+	return roundUp(log+hashTable+serverOverheadBytes, mib)
 }
 
 // PodMemory is the memory of a server's pod in its spec and status. madeWith is the limit in the template of the pod; 0:
@@ -118,10 +130,12 @@ func parseSizeFlag(text string) int64 {
 	return n * unit
 }
 
-// memoryLimit is the limit of memory, 0 if there is none, and whether the request differs from it.
+// memoryLimit is the limit of memory, 0 if there is none, and whether the request differs from it. Without a request the
+// API server takes the limit as the request.
 func memoryLimit(r corev1.ResourceRequirements) (limit int64, uneven bool) {
-	request, most := r.Requests[corev1.ResourceMemory], r.Limits[corev1.ResourceMemory]
-	return most.Value(), request.Cmp(most) != 0
+	request, asks := r.Requests[corev1.ResourceMemory]
+	most := r.Limits[corev1.ResourceMemory]
+	return most.Value(), asks && request.Cmp(most) != 0
 }
 
 // said is a condition of the pod that is True, with the kubelet's reason and message; nil: it is not True.

@@ -26,16 +26,19 @@ func TestMemoryWanted(t *testing.T) {
 		change func(*ramcloudv1.RAMCloudCluster)
 		want   plan.MemoryWanted
 	}{
-		"derived":                     {func(*ramcloudv1.RAMCloudCluster) {}, plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib, Pod: 800 * mib}},
-		"a log of no whole segments":  {func(c *ramcloudv1.RAMCloudCluster) { *c.Spec.Servers.Memory.Log = resource.MustParse("100Mi") }, plan.MemoryWanted{Log: 96 * mib, HashTable: 13 * mib, Pod: 312 * mib}},
-		"a log of no whole mebibytes": {func(c *ramcloudv1.RAMCloudCluster) { *c.Spec.Servers.Memory.Log = resource.MustParse("100M") }, plan.MemoryWanted{Log: 88 * mib, HashTable: 12 * mib, Pod: 306 * mib}},
+		"derived":                     {func(*ramcloudv1.RAMCloudCluster) {}, plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib, Pod: 800 * mib, Least: 800 * mib}},
+		"a log of no whole segments":  {func(c *ramcloudv1.RAMCloudCluster) { *c.Spec.Servers.Memory.Log = resource.MustParse("100Mi") }, plan.MemoryWanted{Log: 96 * mib, HashTable: 13 * mib, Pod: 312 * mib, Least: 312 * mib}},
+		"a log of no whole mebibytes": {func(c *ramcloudv1.RAMCloudCluster) { *c.Spec.Servers.Memory.Log = resource.MustParse("100M") }, plan.MemoryWanted{Log: 88 * mib, HashTable: 12 * mib, Pod: 306 * mib, Least: 306 * mib}},
 		"resources of one's own": {func(c *ramcloudv1.RAMCloudCluster) {
 			c.Spec.Servers.Resources = &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}}
-		}, plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib, Pod: limit("2Gi"), Uneven: true}},
+		}, plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib, Pod: limit("2Gi"), Uneven: true, Least: 768 * mib}},
+		"a limit of one's own, which is the request, too": {func(c *ramcloudv1.RAMCloudCluster) {
+			c.Spec.Servers.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("768Mi")}}
+		}, plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib, Pod: 768 * mib, Least: 768 * mib}},
 		"no limit": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Servers.Resources = &corev1.ResourceRequirements{} },
-			plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib}},
+			plan.MemoryWanted{Log: 512 * mib, HashTable: 64 * mib, Least: 768 * mib}},
 	} {
 		c := withLog("512Mi")
 		test.change(c)
