@@ -43,14 +43,14 @@ func (r *ClusterReconciler) memoryForPlan(o *observed, m *plan.Member) {
 	m.PodMemory = r.podMemory(o, pod)
 	if s := o.server(m.Name); s != nil && m.Up {
 		if m.LogMemory = coordinator.LogMemory(s.Stats); m.LogMemory != nil {
-			m.LogMemory.Refused = r.refusal(logKey(pod, s.Id))
+			m.LogMemory.Refused = r.refusal(o, logKey(pod, s.Id))
 		}
 	}
 }
 
 func (r *ClusterReconciler) podMemory(o *observed, pod *corev1.Pod) *plan.PodMemory {
 	out := specs.PodMemory(pod, o.madeWith(pod.Annotations[specs.AnnotationRevision]))
-	out.Refused = r.refusal(podKey(pod))
+	out.Refused = r.refusal(o, podKey(pod))
 	return &out
 }
 
@@ -80,12 +80,13 @@ func logKey(pod *corev1.Pod, serverID uint64) types.UID {
 	return pod.UID + "/log/" + types.UID(strconv.FormatUint(serverID, 10))
 }
 
-// refusal is the last refused size.
-func (r *ClusterReconciler) refusal(key types.UID) plan.Refusal {
+// refusal is the last refused size. Each decision that it counts in is made again when it is time to ask again.
+func (r *ClusterReconciler) refusal(o *observed, key types.UID) plan.Refusal {
 	no := r.notResized.last(key, r.now(), askAgainAfter)
 	if no == nil {
 		return plan.Refusal{}
 	}
+	o.lookAgainAfter(no.at.Add(askAgainAfter).Sub(r.now()))
 	size, _ := strconv.ParseInt(no.of, 10, 64) // of our own making
 	return plan.Refusal{Size: size, Why: no.message}
 }
@@ -138,7 +139,7 @@ func (r *ClusterReconciler) resizeServer(ctx context.Context, o *observed, d pla
 	if err != nil {
 		return r.notAnswered(o, d, m, pod, server.Id, err, done)
 	}
-	now.Refused = r.refusal(logKey(pod, server.Id))
+	now.Refused = r.refusal(o, logKey(pod, server.Id))
 	step := plan.NextMemoryStep(d.MemoryWanted, *r.podMemory(o, pod), now)
 	switch {
 	case now.Most > 0 && d.MemoryWanted.Log > max(now.Most, now.Log): // which only the answer has

@@ -87,3 +87,23 @@ func TestARefusedSizeIsAskedForNowAndThen(t *testing.T) {
 		t.Errorf("growing %v, not %v", growing, not)
 	}
 }
+
+// A refused size of memory is asked for again without an event: any reconcile in between replaces the time of the one
+// before.
+func TestARefusedMemoryIsAskedForAgainByItself(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := &ClusterReconciler{Now: func() time.Time { return now }}
+	r.noteRefusal("a", 512, "exceeded quota")
+	for _, after := range []time.Duration{0, time.Minute, askAgainAfter - time.Second} {
+		now = time.Unix(1000, 0).Add(after)
+		o := &observed{}
+		if no := r.refusal(o, "a"); no != (plan.Refusal{Size: 512, Why: "exceeded quota"}) || o.again != askAgainAfter-after {
+			t.Errorf("after %s: %+v, again in %s", after, no, o.again)
+		}
+	}
+	now = time.Unix(1000, 0).Add(askAgainAfter)
+	o := &observed{}
+	if no := r.refusal(o, "a"); no.Why != "" || o.again != 0 {
+		t.Errorf("in the end: %+v, again in %s", no, o.again)
+	}
+}
