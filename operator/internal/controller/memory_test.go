@@ -288,6 +288,23 @@ func TestAnAPIServerThatRefusesMemory(t *testing.T) {
 	w.untilMemory(serverPods[0], more)
 }
 
+// A size that is asked for while the cluster is paused is not said to be there. One that was refused and set back is.
+func TestASizeWaitsWhileTheClusterIsPaused(t *testing.T) {
+	w := running(t)
+	w.change(func(c *ramcloudv1.RAMCloudCluster) {
+		logMemory("512Mi")(c)
+		c.Spec.Paused = true
+	})
+	w.resizes("logs of 512Mi wait: spec.paused is set")
+	w.nothingElse(0, small, small, small)
+	w.forbidden.Store("/resize")
+	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Paused = false })
+	w.condition("Resizing", metav1.ConditionFalse, ramcloudv1.ReasonResizeInfeasible)
+	w.change(logMemory("256Mi"))
+	w.condition("Resizing", metav1.ConditionFalse, ramcloudv1.ReasonMemoryAsWanted)
+	w.nothingElse(0, small, small, small)
+}
+
 // A pod does not shrink while its log grows, even if the watch stream has not reported that yet (the pod-before-log rule).
 func TestAPodDoesNotShrinkUnderALogThatGrowsUntold(t *testing.T) {
 	w := running(t)

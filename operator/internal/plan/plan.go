@@ -233,10 +233,12 @@ type Decision struct {
 	// Revisions are the templates of each kind of member. They are stored before any pod is created.
 	Revisions map[Kind]Revision
 	// MemoryWanted are the sizes that each server is to have. Memory is the step of each server that has a pod.
-	// Resize: do the step of this server. At most one.
+	// Resize: do the step of this server. At most one. MemoryHeld says why the size in spec is not that of the accepted
+	// template yet; empty: it is.
 	MemoryWanted MemoryWanted
 	Memory       map[ID]MemoryStep
 	Resize       []ID
+	MemoryHeld   string
 	// Again is when to decide again without an event; 0: not needed.
 	Again time.Duration
 }

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // decideMemory brings running servers to the memory in their template without a restart: one after the other, in
 // the order of their indices. A server that is not up does not block the others, because its recovery may wait
@@ -10,6 +13,7 @@ func decideMemory(o Observed, members map[ID]Member, d *Decision) {
 	if !known {
 		return
 	}
+	d.MemoryHeld = d.sizeNotAccepted(o, wanted)
 	d.MemoryWanted, d.Memory = wanted, map[ID]MemoryStep{}
 	var next, busy []ID
 	for _, id := range Wanted(Observed{}, d.Servers) {
@@ -50,6 +54,21 @@ func (d *Decision) serversTemplate(o Observed) string {
 		return o.Roles[Server].Current
 	}
 	return d.Revisions[Server].Current
+}
+
+// sizeNotAccepted says why the template that spec asks for now, with another size of the log, is not accepted yet; empty:
+// it is, or has the same size.
+func (d *Decision) sizeNotAccepted(o Observed, accepted MemoryWanted) string {
+	role := o.Roles[Server]
+	asked, known := o.Memory[role.Kept.Template]
+	if !role.Changed || !known || asked.Log == accepted.Log {
+		return ""
+	}
+	why := cmp.Or(d.Revisions[Server].Refused, d.Revisions[Server].Waits)
+	if o.Paused {
+		why = "spec.paused is set"
+	}
+	return fmt.Sprintf("logs of %s wait: %s", mebibytes(asked.Log), why)
 }
 
 func memoryStep(wanted MemoryWanted, m Member) MemoryStep {
@@ -114,6 +133,9 @@ func (d *Decision) MemoryTells(name func(ID) string) (moving, staying []string) 
 	if len(moving) > 0 {
 		have := len(d.Memory) - len(moving) - len(staying)
 		moving = append([]string{fmt.Sprintf("%d of %d servers have logs of %s", have, len(d.Memory), mebibytes(d.MemoryWanted.Log))}, moving...)
+	}
+	if d.MemoryHeld != "" {
+		moving = append([]string{d.MemoryHeld}, moving...)
 	}
 	return moving, staying
 }

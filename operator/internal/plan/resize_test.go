@@ -117,6 +117,32 @@ func TestAShrinkIsDecidedAgain(t *testing.T) {
 	}
 }
 
+// A size that is not accepted yet is not said to be there.
+func TestASizeThatIsNotAcceptedYet(t *testing.T) {
+	for name, test := range map[string]struct {
+		paused bool
+		kept   Candidate
+		want   string
+	}{
+		"paused":  {true, Candidate{Template: "t2"}, "logs of 512Mi wait: spec.paused is set"},
+		"refused": {false, Candidate{Template: "t2", Refused: "two versions"}, "logs of 512Mi wait: two versions"},
+		"waits":   {false, Candidate{Template: "t2", Waits: "the coordinators"}, "logs of 512Mi wait: the coordinators"},
+		"taken":   {false, Candidate{Template: "t2"}, "0 of 3 servers have logs of 512Mi"},
+		"another": {true, Candidate{Template: "t3"}, ""},
+	} {
+		o, _ := sizing(256 * mi)
+		o.Paused, o.Memory["t2"], o.Memory["t3"] = test.paused, memoryFor(512*mi), memoryFor(256*mi)
+		role := o.Roles[Server]
+		role.Changed, role.Kept = true, test.kept
+		o.Roles[Server] = role
+		d := Decide(o)
+		moving, staying := d.MemoryTells(func(id ID) string { return id.String() })
+		if first := append(moving, "")[0]; first != test.want || staying != nil {
+			t.Errorf("%s: %q, %q", name, moving, staying)
+		}
+	}
+}
+
 func TestMemoryTells(t *testing.T) {
 	o, server := sizing(512 * mi)
 	server(1).PodMemory.HugePages = true

@@ -270,7 +270,7 @@ func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	case len(in.Growing) > 0:
 		set(true, ramcloudv1.ReasonVolumesGrowing, brief.List(moving, "; "))
 	case before == nil:
-	case before.Reason == ramcloudv1.ReasonMemoryResizing || before.Reason == ramcloudv1.ReasonMemoryAsWanted:
+	case before.Reason == ramcloudv1.ReasonMemoryResizing || before.Reason == ramcloudv1.ReasonMemoryAsWanted || strings.Contains(before.Message, plan.KeepsMemory):
 		set(false, ramcloudv1.ReasonMemoryAsWanted, "every server has the memory that spec asks for, and every volume the size")
 	default:
 		set(false, ramcloudv1.ReasonVolumesAsWanted, "every volume has the size that spec asks for; a server uses a larger one when it starts next")

@@ -546,6 +546,8 @@ func TestResizingTellsOfMemory(t *testing.T) {
 		{"moving again", []string{"a waits"}, nil, nil, false, metav1.ConditionTrue, "MemoryResizing", "a waits"},
 		{"done", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
 		{"still done", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
+		{"a refusal", nil, []string{"b keeps its memory until it is restarted: c"}, nil, false, metav1.ConditionFalse, "ResizeInfeasible", "b keeps its memory until it is restarted: c"},
+		{"taken back", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
 		{"volumes alone", nil, nil, []string{"v grows"}, false, metav1.ConditionTrue, "VolumesGrowing", "v grows"},
 		{"volumes alone, silent", nil, nil, []string{"w grows"}, true, metav1.ConditionTrue, "VolumesGrowing", "w grows"},
 	} {
