@@ -73,7 +73,11 @@ func (d *Decision) sizeNotAccepted(o Observed, accepted MemoryWanted) string {
 
 func memoryStep(wanted MemoryWanted, m Member) MemoryStep {
 	if m.LogMemory == nil || !m.Pod.Serves() {
-		return withoutServer(wanted, *m.PodMemory)
+		step := withoutServer(wanted, *m.PodMemory)
+		if step != (MemoryStep{}) && m.Pod.Node == "" && !m.Pod.Mounted {
+			return MemoryStep{Infeasible: fmt.Sprintf("its pod has no node yet, and would begin with a log of %s", mebibytes(m.PodMemory.StartLog))}
+		}
+		return step
 	}
 	return NextMemoryStep(wanted, *m.PodMemory, *m.LogMemory)
 }

@@ -64,6 +64,11 @@ func TestOneServerAfterTheOther(t *testing.T) {
 		"one that is not up, and too large for its node": {large, func(_ *Observed, server func(int32) *Member) {
 			server(0).PodMemory.Asked, server(0).PodMemory.Pending, server(0).LogMemory = need(large), &Said{"Infeasible", "never"}, nil
 		}, []int32{1}, map[int32]string{0: "the kubelet says Infeasible: never"}},
+		"one that found no node": {256 * mi, func(_ *Observed, server func(int32) *Member) {
+			p := server(0).PodMemory
+			p.StartLog, p.Asked, p.Floor, p.Actual, p.Observed = 1<<40, need(1<<40), need(1<<40), 0, 0
+			server(0).Pod, server(0).Up, server(0).LogMemory = Pod{Exists: true}, false, nil
+		}, nil, map[int32]string{0: "its pod has no node yet, and would begin with a log of 1048576Mi"}},
 		"none shrinks during a recovery": {small, func(o *Observed, _ func(int32) *Member) { o.NotSafe = "recoveries are not done" },
 			nil, map[int32]string{0: "recoveries are not done", 1: "its turn comes after server 0"}},
 		"nor while one is not up": {small, func(_ *Observed, server func(int32) *Member) { server(2).Up, server(2).LogMemory = false, nil },
