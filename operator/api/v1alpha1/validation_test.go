@@ -243,6 +243,32 @@ func TestALogAboveItsLimitIsRefused(t *testing.T) {
 	}
 }
 
+// A size of volumes may be lowered while the volumes cannot get it, and not because a server cannot get its memory.
+func TestASizeOfVolumesIsLoweredOnlyIfTheyCannotHaveIt(t *testing.T) {
+	c := newClient(t)
+	for name, test := range map[string]struct {
+		message string
+		allowed bool
+	}{
+		"memory":  {"demo-server-0 keeps its memory until it is restarted: no", false},
+		"volumes": {"volume claim data-demo-server-0 cannot grow: no", true},
+	} {
+		cluster, err := create(t, c, "lowered-"+name, "servers: {backupStorage: {size: 4Gi}}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster.Status.Conditions = []metav1.Condition{{Type: ramcloudv1.ConditionResizing, Status: metav1.ConditionFalse,
+			Reason: ramcloudv1.ReasonResizeInfeasible, Message: test.message, LastTransitionTime: metav1.Now()}}
+		if err := c.Status().Update(context.Background(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Spec.Servers.BackupStorage.Size = quantity("3Gi")
+		if err := c.Update(context.Background(), cluster); (err == nil) != test.allowed {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func quantity(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
 
 var acceptedTransitions = map[string]struct {

@@ -259,7 +259,8 @@ func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	set := func(value bool, reason, message string) {
 		set(in.Cluster, out, in.Now, ramcloudv1.ConditionResizing, truth(value), reason, message)
 	}
-	moving, staying := slices.Concat(in.MemoryMoving, in.Growing), slices.Concat(in.MemoryStaying, in.NotGrowing)
+	// Volumes come first of those that stay, because the validation looks for them in a message that may be cut.
+	moving, staying := slices.Concat(in.MemoryMoving, in.Growing), slices.Concat(in.NotGrowing, in.MemoryStaying)
 	switch {
 	case !in.Picture.Connected && before != nil && slices.Contains(memoryReasons, before.Reason):
 		// Only the coordinator knows the sizes of logs, so the condition stays unchanged.

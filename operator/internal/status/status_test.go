@@ -560,6 +560,15 @@ func TestResizingTellsOfMemory(t *testing.T) {
 	}
 }
 
+// The message may be cut, and the validation of sizes of volumes looks for them in it.
+func TestVolumesThatStayAreNamedFirst(t *testing.T) {
+	in := input()
+	in.NotGrowing, in.MemoryStaying = []string{"v stays"}, []string{"a stays", "b stays"}
+	if c := meta.FindStatusCondition(Cluster(in).Conditions, "Resizing"); c == nil || c.Message != "v stays; a stays; b stays" {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestReplicationFactorIsTheMasters(t *testing.T) {
 	in := input()
 	in.Picture.Status.Replication.ReplicasWanted = 3
