@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -180,8 +182,7 @@ func (r *ClusterReconciler) askPod(ctx context.Context, o *observed, d plan.Deci
 	if err == nil {
 		err = r.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch), fieldOwner)
 	}
-	// NotFound: this API server has no such subresource, because the pod existed just now.
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || noSubresource(err) {
 		r.noteRefusal(podKey(pod), limit, err.Error())
 		d.Memory[m.id] = plan.MemoryStep{Infeasible: "the API server says: " + brief.Clip(err.Error(), maxSaid)}
 		o.lookAgainAfter(askAgainAfter)
@@ -192,6 +193,17 @@ func (r *ClusterReconciler) askPod(ctx context.Context, o *observed, d plan.Deci
 		o.pods[m.name] = pod
 		r.event(o.cluster, corev1.EventTypeNormal, "PodResizes", "Resize", "pod %s asks for %s of memory", m.name, quantity(limit))
 	}
+}
+
+// noSubresource says whether the API server has no subresource of this name. Its answer about a missing pod has the name
+// of the pod; one about a path that it does not know has none.
+func noSubresource(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || !apierrors.IsNotFound(err) {
+		return apierrors.IsMethodNotSupported(err)
+	}
+	details := answer.Status().Details
+	return details == nil || details.Name == "" || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }

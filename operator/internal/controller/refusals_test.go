@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	ramcloudv1 "ramcloud.dev/operator/api/v1alpha1"
+	"ramcloud.dev/operator/internal/envtest"
 	"ramcloud.dev/operator/internal/plan"
 	"ramcloud.dev/operator/internal/specs"
 )
@@ -105,5 +107,53 @@ func TestARefusedMemoryIsAskedForAgainByItself(t *testing.T) {
 	o := &observed{}
 	if no := r.refusal(o, "a"); no.Why != "" || o.again != 0 {
 		t.Errorf("in the end: %+v, again in %s", no, o.again)
+	}
+}
+
+// A pod that was deleted meanwhile is no API server without the subresource resize.
+func TestAPodThatIsGoneIsNotInfeasible(t *testing.T) {
+	resource := schema.GroupResource{Resource: "pods"}
+	missing := apierrors.NewGenericServerResponse(404, "PATCH", resource, "demo-server-0", "404 page not found", 0, true)
+	for name, test := range map[string]struct {
+		err        error
+		infeasible bool
+		how        outcome
+	}{
+		"the pod":         {apierrors.NewNotFound(resource, "demo-server-0"), false, retry},
+		"the subresource": {missing, true, ""},
+	} {
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return test.err
+			},
+		}).Build()
+		r := &ClusterReconciler{Client: c, Recorder: events.NewFakeRecorder(10), Now: func() time.Time { return time.Unix(1000, 0) }}
+		o := &observed{cluster: &ramcloudv1.RAMCloudCluster{}}
+		m := member{plan.ID{Kind: plan.Server}, "demo-server-0"}
+		d := plan.Decision{Memory: map[plan.ID]plan.MemoryStep{}}
+		var done steps
+		r.askPod(context.Background(), o, d, m, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: m.name, Namespace: "n", UID: "a"}}, 512, &done)
+		how := outcome("")
+		if len(done) > 0 {
+			how = done[0].outcome
+		}
+		if (d.Memory[m.id].Infeasible != "") != test.infeasible || how != test.how {
+			t.Errorf("%s: %+v, %+v", name, d.Memory, done)
+		}
+	}
+}
+
+// What an API server answers about a subresource that it does not have, and about a pod that is gone.
+func TestAnAPIServerWithoutASubresource(t *testing.T) {
+	c, err := client.New(envtest.Need(t), client.Options{Scheme: envtest.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, none := range map[string]bool{"resize": false, "of-a-later-version": true} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gone"}}
+		err := c.SubResource(name).Patch(context.Background(), pod, client.RawPatch(types.StrategicMergePatchType, []byte("{}")))
+		if noSubresource(err) != none || !apierrors.IsNotFound(err) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
