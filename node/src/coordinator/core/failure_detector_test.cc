@@ -265,6 +265,19 @@ TEST_F(DetectionTest, AnObserverThatSleptJudgesNobody) {
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
 }
 
+/// The pause is so short that the others still count as alive, and silence goes on to count.
+TEST_F(DetectionTest, AnObserverThatPausedBrieflyJudgesNobody) {
+  cluster.store_options.lease = std::chrono::hours(1);
+  start(3);
+  suspend(2);
+  cluster.run_for(4s);
+  cluster.clock.advance(1500ms);
+  cluster.run_for(2s);
+  EXPECT_FALSE(crashed(2)) << "silence is counted from zero after our own";
+  EXPECT_EQ(metric("ramcloud_coordinator_discarded_verdicts_total"), 1u);
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
+}
+
 TEST_F(DetectionTest, APeerThatWasLateIsNoWitness) {
   start(3);
   server(1).late = server(3).late = true;
