@@ -70,6 +70,8 @@ TEST_F(CoordinatorTest, AfterAnImportLiveServersSayWhatTheyOwnBeforeAnythingIsOr
   server(1).epoch = 3;
   server(1).lowest_open_segment = 17;
   const auto owned_before = owned();
+  const auto last_order = [&](size_t i) { return server(i).orders[moving->table_id].revision; };
+  const std::vector<uint64_t> orders_before{last_order(0), last_order(1), last_order(2)};
   const uint64_t term = state().term;
   for (auto& s : cluster.servers) {
     if (s) s->heard_term = term;
@@ -82,6 +84,9 @@ TEST_F(CoordinatorTest, AfterAnImportLiveServersSayWhatTheyOwnBeforeAnythingIsOr
   EXPECT_EQ(owned(), owned_before) << "nobody was ordered to take or to drop what it owns";
   for (const auto& s : cluster.servers) {
     if (s) EXPECT_EQ(s->outdated_orders, 0) << "server " << s->id;
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(last_order(i), orders_before[i]) << "server " << i + 1 << " owned its part already";
   }
   EXPECT_EQ(shown("moving"), places(*moving));
   EXPECT_EQ(shown("since"), places(*since));
