@@ -226,7 +226,7 @@ func TestTransitionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A limit that stays does not allow a log that it is too small for. (A patch does not write values of other fields anew.)
+// A limit that stays does not allow a log that it is too small for. (A patch leaves the text of other fields as it is.)
 func TestALogAboveItsLimitIsRefused(t *testing.T) {
 	c := newClient(t)
 	cluster, err := create(t, c, "above", "servers: {resources: {limits: {memory: 600Mi}}}")

@@ -143,7 +143,7 @@ func TestAPodThatIsGoneIsNotInfeasible(t *testing.T) {
 	}
 }
 
-// What an API server answers about a subresource that it does not have, and about a pod that is gone.
+// The answers of an API server about a subresource that it does not have, and about a pod that no longer exists.
 func TestAnAPIServerWithoutASubresource(t *testing.T) {
 	c, err := client.New(envtest.Need(t), client.Options{Scheme: envtest.Scheme})
 	if err != nil {
