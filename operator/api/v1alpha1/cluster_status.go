@@ -29,6 +29,9 @@ type RAMCloudClusterStatus struct {
 	// The etcd that the operator runs; empty without one.
 	// +optional
 	Etcd EtcdStatus `json:"etcd,omitzero"`
+	// How many volumes and servers cannot get the size that spec asks for.
+	// +optional
+	Resizing ResizingStatus `json:"resizing,omitzero"`
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
 	// 20 are listed.
 	// +optional
@@ -93,6 +96,16 @@ type EtcdStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	LastFailures []MemberFailure `json:"lastFailures,omitempty"`
+}
+
+// ResizingStatus counts what keeps another size than spec asks for. The condition Resizing says why.
+type ResizingStatus struct {
+	// Volumes that cannot grow to the size that spec asks for. While there is one, spec may ask for smaller volumes.
+	// +optional
+	VolumesInfeasible int32 `json:"volumesInfeasible,omitempty"`
+	// Servers that get the memory that spec asks for only when they are restarted.
+	// +optional
+	ServersInfeasible int32 `json:"serversInfeasible,omitempty"`
 }
 
 // MemberFailure is the last failure of a pod of the coordinators or of etcd.

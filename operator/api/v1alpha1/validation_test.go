@@ -247,18 +247,17 @@ func TestALogAboveItsLimitIsRefused(t *testing.T) {
 func TestASizeOfVolumesIsLoweredOnlyIfTheyCannotHaveIt(t *testing.T) {
 	c := newClient(t)
 	for name, test := range map[string]struct {
-		message string
+		status  ramcloudv1.ResizingStatus
 		allowed bool
 	}{
-		"memory":  {"demo-server-0 keeps its memory until it is restarted: no", false},
-		"volumes": {"volume claim data-demo-server-0 cannot grow: no", true},
+		"memory":  {ramcloudv1.ResizingStatus{ServersInfeasible: 1}, false},
+		"volumes": {ramcloudv1.ResizingStatus{VolumesInfeasible: 1}, true},
 	} {
 		cluster, err := create(t, c, "lowered-"+name, "servers: {backupStorage: {size: 4Gi}}")
 		if err != nil {
 			t.Fatal(err)
 		}
-		cluster.Status.Conditions = []metav1.Condition{{Type: ramcloudv1.ConditionResizing, Status: metav1.ConditionFalse,
-			Reason: ramcloudv1.ReasonResizeInfeasible, Message: test.message, LastTransitionTime: metav1.Now()}}
+		cluster.Status.Resizing = test.status
 		if err := c.Status().Update(context.Background(), cluster); err != nil {
 			t.Fatal(err)
 		}

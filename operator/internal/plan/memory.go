@@ -240,14 +240,11 @@ func kubeletAnswer(pod PodMemory) MemoryStep {
 	return MemoryStep{Waits: "the kubelet changes the pod's memory"}
 }
 
-// KeepsMemory is in the text about each server that cannot get the memory while it runs.
-const KeepsMemory = "keeps its memory until it is restarted"
-
 // Tell is the text in the condition Resizing about a server: growing says what it waits for, infeasible why
 // it cannot get the memory while it runs. Both are empty when it has the memory.
 func (s MemoryStep) Tell(server string) (growing, infeasible string) {
 	if s.Infeasible != "" {
-		return "", fmt.Sprintf("%s %s: %s", server, KeepsMemory, s.Infeasible)
+		return "", fmt.Sprintf("%s keeps its memory until it is restarted: %s", server, s.Infeasible)
 	}
 	if s.Waits != "" {
 		return fmt.Sprintf("%s: %s", server, s.Waits), ""

@@ -259,11 +259,15 @@ func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	set := func(value bool, reason, message string) {
 		set(in.Cluster, out, in.Now, ramcloudv1.ConditionResizing, truth(value), reason, message)
 	}
-	// Volumes come first of those that stay, because the validation looks for them in a message that may be cut.
+	known := in.Cluster.Status.Resizing
+	out.Resizing = ramcloudv1.ResizingStatus{VolumesInfeasible: int32(len(in.NotGrowing)), ServersInfeasible: int32(len(in.MemoryStaying))}
+	if !in.Picture.Connected { // only the coordinator knows the sizes of logs
+		out.Resizing.ServersInfeasible = known.ServersInfeasible
+	}
 	moving, staying := slices.Concat(in.MemoryMoving, in.Growing), slices.Concat(in.NotGrowing, in.MemoryStaying)
 	switch {
 	case !in.Picture.Connected && before != nil && slices.Contains(memoryReasons, before.Reason):
-		// Only the coordinator knows the sizes of logs, so the condition stays unchanged.
+		// The condition stays unchanged, too.
 	case len(staying) > 0:
 		set(len(moving) > 0, ramcloudv1.ReasonResizeInfeasible, brief.List(slices.Concat(staying, moving), "; "))
 	case len(in.MemoryMoving) > 0:
@@ -271,7 +275,7 @@ func resizing(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	case len(in.Growing) > 0:
 		set(true, ramcloudv1.ReasonVolumesGrowing, brief.List(moving, "; "))
 	case before == nil:
-	case before.Reason == ramcloudv1.ReasonMemoryResizing || before.Reason == ramcloudv1.ReasonMemoryAsWanted || strings.Contains(before.Message, plan.KeepsMemory):
+	case before.Reason == ramcloudv1.ReasonMemoryResizing || before.Reason == ramcloudv1.ReasonMemoryAsWanted || known.ServersInfeasible > 0:
 		set(false, ramcloudv1.ReasonMemoryAsWanted, "every server has the memory that spec asks for, and every volume the size")
 	default:
 		set(false, ramcloudv1.ReasonVolumesAsWanted, "every volume has the size that spec asks for; a server uses a larger one when it starts next")

@@ -546,7 +546,8 @@ func TestResizingTellsOfMemory(t *testing.T) {
 		{"moving again", []string{"a waits"}, nil, nil, false, metav1.ConditionTrue, "MemoryResizing", "a waits"},
 		{"done", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
 		{"still done", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
-		{"a refusal", nil, []string{"b keeps its memory until it is restarted: c"}, nil, false, metav1.ConditionFalse, "ResizeInfeasible", "b keeps its memory until it is restarted: c"},
+		{"a refusal", nil, []string{"b stays"}, nil, false, metav1.ConditionFalse, "ResizeInfeasible", "b stays"},
+		{"a refusal, silent", nil, nil, nil, true, metav1.ConditionFalse, "ResizeInfeasible", "b stays"},
 		{"taken back", nil, nil, nil, false, metav1.ConditionFalse, "MemoryAsWanted", "every server has the memory that spec asks for, and every volume the size"},
 		{"volumes alone", nil, nil, []string{"v grows"}, false, metav1.ConditionTrue, "VolumesGrowing", "v grows"},
 		{"volumes alone, silent", nil, nil, []string{"w grows"}, true, metav1.ConditionTrue, "VolumesGrowing", "w grows"},
@@ -560,12 +561,21 @@ func TestResizingTellsOfMemory(t *testing.T) {
 	}
 }
 
-// The message may be cut, and the validation of sizes of volumes looks for them in it.
-func TestVolumesThatStayAreNamedFirst(t *testing.T) {
+// The counts are of what cannot get its size; without the coordinator the one of servers stays.
+func TestWhatCannotGetItsSizeIsCounted(t *testing.T) {
 	in := input()
 	in.NotGrowing, in.MemoryStaying = []string{"v stays"}, []string{"a stays", "b stays"}
-	if c := meta.FindStatusCondition(Cluster(in).Conditions, "Resizing"); c == nil || c.Message != "v stays; a stays; b stays" {
-		t.Errorf("%+v", c)
+	in.Cluster.Status = Cluster(in)
+	if got, want := in.Cluster.Status.Resizing, (ramcloudv1.ResizingStatus{VolumesInfeasible: 1, ServersInfeasible: 2}); got != want {
+		t.Errorf("%+v", got)
+	}
+	in.NotGrowing, in.MemoryStaying, in.Picture.Connected = nil, nil, false
+	if got, want := Cluster(in).Resizing, (ramcloudv1.ResizingStatus{ServersInfeasible: 2}); got != want {
+		t.Errorf("silent: %+v", got)
+	}
+	in.Picture.Connected = true
+	if got := Cluster(in).Resizing; got != (ramcloudv1.ResizingStatus{}) {
+		t.Errorf("again: %+v", got)
 	}
 }
 

@@ -85,6 +85,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecoveryTimelineApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicationStatus"):
 		return &apiv1alpha1.ReplicationStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResizingStatus"):
+		return &apiv1alpha1.ResizingStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RevisionStatus"):
 		return &apiv1alpha1.RevisionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):

@@ -455,6 +455,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - pod
+    - name: resizing
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.ResizingStatus
     - name: revisions
       type:
         list:
@@ -721,6 +724,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
     - name: underReplicated
+      type:
+        scalar: numeric
+- name: dev.ramcloud.operator.api.v1alpha1.ResizingStatus
+  map:
+    fields:
+    - name: serversInfeasible
+      type:
+        scalar: numeric
+    - name: volumesInfeasible
       type:
         scalar: numeric
 - name: dev.ramcloud.operator.api.v1alpha1.RetentionPolicy

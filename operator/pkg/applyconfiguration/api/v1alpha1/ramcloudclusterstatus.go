@@ -27,6 +27,8 @@ type RAMCloudClusterStatusApplyConfiguration struct {
 	Data *DataStatusApplyConfiguration `json:"data,omitempty"`
 	// The etcd that the operator runs; empty without one.
 	Etcd *EtcdStatusApplyConfiguration `json:"etcd,omitempty"`
+	// How many volumes and servers cannot get the size that spec asks for.
+	Resizing *ResizingStatusApplyConfiguration `json:"resizing,omitempty"`
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
 	// 20 are listed.
 	PendingRestart []PendingRestartApplyConfiguration `json:"pendingRestart,omitempty"`
@@ -92,6 +94,14 @@ func (b *RAMCloudClusterStatusApplyConfiguration) WithData(value *DataStatusAppl
 // If called multiple times, the Etcd field is set to the value of the last call.
 func (b *RAMCloudClusterStatusApplyConfiguration) WithEtcd(value *EtcdStatusApplyConfiguration) *RAMCloudClusterStatusApplyConfiguration {
 	b.Etcd = value
+	return b
+}
+
+// WithResizing sets the Resizing field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Resizing field is set to the value of the last call.
+func (b *RAMCloudClusterStatusApplyConfiguration) WithResizing(value *ResizingStatusApplyConfiguration) *RAMCloudClusterStatusApplyConfiguration {
+	b.Resizing = value
 	return b
 }
 
