@@ -43,7 +43,7 @@ Reactor::Reactor(Clock& clock, EventSource& events, uint64_t seed, Options optio
       poll_for_(options.poll_for),
       budget_(clock),
       now_(clock.now()),
-      last_work_(now_) {
+      last_arrival_(now_) {
   events_.set_budget(&budget_);
 }
 
@@ -100,11 +100,12 @@ bool Reactor::turn() {
   had_events_ = events_.poll();
   worked_ = had_events_ || worked_;
   budget_.begin(TurnBudget::kPosted, now_ + TurnBudget::kPostedUntil);
+  // Work that timers begin is in no hurry: after it the reactor sleeps at once.
+  if (worked_ || has_posted_.load(std::memory_order_relaxed)) last_arrival_ = now_;
   worked_ = run_posted() || worked_;
   worked_ = fire_timers() || worked_;
   budget_.begin(TurnBudget::kPosted, now_ + TurnBudget::kHooksUntil);
   worked_ = run_hooks() || worked_;
-  if (worked_) last_work_ = now_;
   turns_.fetch_add(1, std::memory_order_relaxed);
   return worked_;
 }
@@ -147,7 +148,7 @@ Time Reactor::next_deadline() const {
 }
 
 void Reactor::wait_or_yield() {
-  if (poll_for_ < Duration::zero() || now_ - last_work_ < poll_for_) {
+  if (poll_for_ < Duration::zero() || now_ - last_arrival_ < poll_for_) {
     sched_yield();
   } else {
     wait_for_work();
@@ -192,7 +193,7 @@ void Reactor::wait_for_work() {
 /// would only waste the core.
 void Reactor::adapt_polling() {
   const Duration most = options_.poll_for * kMostPolling;
-  poll_for_ = clock_.now() - last_work_ < most ? most : options_.poll_for;
+  poll_for_ = clock_.now() - last_arrival_ < most ? most : options_.poll_for;
 }
 
 int64_t thread_cpu_ns() {

@@ -175,7 +175,7 @@ class Reactor {
   bool had_events_ = false;
   Epochs::Participant* epochs_ = nullptr;
   Time now_;
-  Time last_work_;
+  Time last_arrival_;           // of work: an event, or work that another thread gave
   bool worked_ = false;         // the last turn did something
   std::vector<Timer*> timers_;  // binary heap by (when, sequence)
   uint64_t timer_sequence_ = 0;

@@ -235,6 +235,21 @@ TEST(ReactorPolling, LooksForWorkForAWhileThenSleepsUntilTheNextTimer) {
   }
 }
 
+/// What timers do is not the beginning of an exchange: nothing is waited for at full speed.
+TEST(ReactorPolling, SleepsAtOnceAfterATimer) {
+  VirtualClock clock;
+  TickingSource source(clock);
+  Reactor reactor(clock, source, 1, {.poll_for = 50us});
+  int fired = 0;
+  Timer timer(reactor, [&] {
+    if (++fired < 10) timer.start_after(1ms);
+  });
+  timer.start_after(1ms);
+  reactor.run_until([&] { return fired == 10; });
+  EXPECT_EQ(source.waits.size(), 10u);
+  EXPECT_LE(reactor.turns(), 50u + 10 * 3) << "it looks for work once, when it begins";
+}
+
 /// Work comes again so long after the last; a turn takes a microsecond.
 struct PeriodicSource final : EventSource {
   PeriodicSource(VirtualClock& c, Duration e) : clock(c), every(e), next(c.now() + e) {}
