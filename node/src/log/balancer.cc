@@ -30,6 +30,18 @@ uint64_t disk_limit(const BalancerOptions& options, const BalancerFigures& f) {
   return std::min(static_cast<uint64_t>(on_disk), f.most_segments / 4 * 3);
 }
 
+/// Free memory, as soon as segments that left the log are released.
+uint64_t free_soon(const BalancerFigures& f) {
+  const uint64_t free = f.free_seglets + f.leaving_seglets;
+  return free - std::min(f.excess_seglets, free);
+}
+
+/// Whether segments on disk are within this share of their limit.
+bool is_near_on_disk(const BalancerOptions& options, const BalancerFigures& f, double margin) {
+  return static_cast<double>(f.disk_segments) >=
+         (1 - margin) * static_cast<double>(disk_limit(options, f));
+}
+
 CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {
   return {CleaningKind::kCombined, mode, false, false, urgent, std::move(why)};
 }
@@ -47,21 +59,23 @@ uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFig
   return std::max(tenth, f.reserved_seglets + kHeadsAhead * kSegletsPerSegment);
 }
 
+bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& f) {
+  constexpr int kEarlier = 2;
+  return free_soon(f) < kEarlier * cleaning_starts_below(options, f) || f.excess_seglets > 0 ||
+         is_near_on_disk(options, f, kEarlier * options.disk_margin);
+}
+
 CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
-  const uint64_t free_soon = f.free_seglets + f.leaving_seglets -
-                             std::min(f.excess_seglets, f.free_seglets + f.leaving_seglets);
   const double free = share(f.free_seglets, f.total_seglets);
   const uint64_t start = cleaning_starts_below(options, f);
-  const uint64_t most_on_disk = disk_limit(options, f);
-  const bool disk_is_near = static_cast<double>(f.disk_segments) >=
-                            (1 - options.disk_margin) * static_cast<double>(most_on_disk);
+  const bool disk_is_near = is_near_on_disk(options, f, options.disk_margin);
   // While the log shrinks, the memory that passes hold is needed now, and the head that they wait
   // for may never be opened.
   const bool shrinks = f.excess_seglets > 0;
-  if (free_soon >= start && !disk_is_near) {
+  if (free_soon(f) >= start && !disk_is_near) {
     CleaningDecision enough = idle(false, false,
                                    fmt::format("{} of the memory is free; cleaning starts below {}",
-                                               percent(share(free_soon, f.total_seglets)),
+                                               percent(share(free_soon(f), f.total_seglets)),
                                                percent(share(start, f.total_seglets))));
     enough.urgent = shrinks;
     return enough;
@@ -71,7 +85,7 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   if (disk_is_near && f.disk_gain_bytes > 0) {
     return combined(CleanerMode::kCombined, true,
                     fmt::format("{} segments on disk come near the limit of {}", f.disk_segments,
-                                most_on_disk));
+                                disk_limit(options, f)));
   }
   if (f.gain_bytes == 0 && f.compaction_gain_bytes == 0) {
     // A tombstone is needed as long as the segment that it names exists, and compaction leaves that

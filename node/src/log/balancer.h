@@ -71,6 +71,11 @@ struct CleaningDecision {
 /// Pure: the same figures give the same decision.
 CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& figures);
 
+/// Whether cleaning may begin soon: less than twice the memory is free that cleaning starts below,
+/// segments on disk come near their limit, or the log shrinks. Until then the cleaner need not look
+/// at segments.
+bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& figures);
+
 /// Free memory below which cleaning starts: a tenth of all memory; in a small log at least what
 /// heads need in addition to the reserves. In seglets.
 uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFigures& figures);

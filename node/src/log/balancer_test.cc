@@ -237,6 +237,19 @@ TEST(BalancerStart, ASmallLogStartsEarlyEnoughForItsHeads) {
   EXPECT_EQ(decide({}, small).kind, CleaningKind::kCombined);
 }
 
+/// Segments are looked at before cleaning starts, and not long before.
+TEST(BalancerStart, CleaningIsNearBeforeItStarts) {
+  EXPECT_FALSE(cleaning_is_near({}, with([](F& f) { f.free_seglets = 25'600; })));
+  EXPECT_TRUE(cleaning_is_near({}, with([](F& f) { f.free_seglets = 25'599; })));
+  EXPECT_FALSE(cleaning_is_near({}, with([](F& f) {
+                                  f.free_seglets = 20'000;
+                                  f.leaving_seglets = 5'600;
+                                })));
+  EXPECT_FALSE(cleaning_is_near({}, with([](F& f) { f.disk_segments = 1'999; })));
+  EXPECT_TRUE(cleaning_is_near({}, with([](F& f) { f.disk_segments = 2'000; })));
+  EXPECT_TRUE(cleaning_is_near({}, with([](F& f) { f.excess_seglets = 1; }))) << "it shrinks";
+}
+
 /// When memory is short, passes do not wait for the next ordinary head.
 TEST(BalancerUrgency, IsThereWhenMemoryRunsOut) {
   EXPECT_FALSE(decide({}, with([](F& f) { f.free_seglets = 12'000; })).urgent);

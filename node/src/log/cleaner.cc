@@ -12,6 +12,9 @@ namespace {
 /// because segments that their tombstones name may have left the log.
 constexpr uint32_t kChangedAtOnce = 64;
 constexpr uint32_t kInTurn = 16;
+/// It looks at changed segments at most this long. When cleaning comes near, many have changed, and
+/// each of them is read.
+constexpr Duration kLooksFor = std::chrono::microseconds(200);
 /// The same when memory is short and no segment is known that would free some.
 constexpr uint32_t kInSearch = 256;
 
@@ -51,10 +54,16 @@ CleanerState Cleaner::state() const {
 
 // ---- what there is to clean
 
-/// Returns how many segments had changed. If that is kChangedAtOnce or more, others may be left.
-size_t Cleaner::look_again() {
+Cleaner::Looked Cleaner::look_again() {
   const std::vector<uint32_t> changed = log_.take_changed(kChangedAtOnce);
+  Looked looked{.changed = changed.size(), .more = changed.size() >= kChangedAtOnce};
+  const Time until = clock_.now() + kLooksFor;
   for (const uint32_t number : changed) {
+    if (clock_.now() > until) {
+      log_.want_look(number);  // in the next slice
+      looked.more = true;
+      continue;
+    }
     look_at(number);
     free_at_failure_ = kNoFailure;  // a changed segment may need less memory to clean
   }
@@ -63,7 +72,7 @@ size_t Cleaner::look_again() {
     unlooked_ = log_.most_segments();
   }
   look_in_turn(kInTurn);
-  return changed.size();
+  return looked;
 }
 
 void Cleaner::look_in_turn(uint32_t most) {
@@ -219,10 +228,12 @@ Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
   const uint64_t news = log_.news();
   Begun begun;
-  const size_t changed = look_again();
-  begun.looks_again = changed >= kChangedAtOnce;
+  // Not earlier: to read each segment as it closes costs writers memory bandwidth.
+  const bool near = cleaning_is_near(options_.balancer, figures(log_.memory()));
+  const Looked looked = near ? look_again() : Looked{};
+  begun.looks_again = looked.more;
   // A changed segment may be so large that only a part of it was read (Log::want_look).
-  const bool may_find = changed > 0 || unlooked_ > 0;
+  const bool may_find = looked.changed > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
   if (decision.none_worth_cleaning && may_find) {

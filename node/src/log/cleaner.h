@@ -106,7 +106,11 @@ class Cleaner {
   CleanerState state() const;
 
  private:
-  size_t look_again() RC_REQUIRES(mutex_);
+  struct Looked {
+    size_t changed = 0;  // segments
+    bool more = false;   // more have changed
+  };
+  Looked look_again() RC_REQUIRES(mutex_);
   void look_in_turn(uint32_t most) RC_REQUIRES(mutex_);
   void look_at(uint32_t number) RC_REQUIRES(mutex_);
   void take_off(uint32_t number) RC_REQUIRES(mutex_);
