@@ -118,10 +118,13 @@ void Log::carry_changes() {
 }
 
 /// Opens a head for changes that do not wait until the present head is full. If the next head was
-/// opened ahead, its digest lacks them, so it is abandoned for a new one. Without memory the
-/// changes wait.
+/// opened ahead, its digest lacks them, so it is abandoned for a new one. If it carries other
+/// changes, it cannot be abandoned: it takes data at once, and then a fresh head is opened. Without
+/// memory the changes wait.
 void Log::open_fresh_head(Events& events) {
-  if (!roll_now_ || head_ == nullptr || !carried_.empty() || abandoned_ != nullptr) return;
+  if (!roll_now_ || head_ == nullptr) return;
+  if (!carried_.empty()) switch_now_ = true;
+  if (!carried_.empty() || abandoned_ != nullptr) return;
   const bool ordinary = pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites));
   const uint32_t emergency = emergency_seglets_.load(std::memory_order_relaxed);
   if (!ordinary && !(emergency > 0 && pool_.has_room(emergency, 0))) return;

@@ -160,6 +160,46 @@ TEST(SideLog, SeveralChangesShareAHeadAndOneThatComesLateHasTheNext) {
   for (SideLog* side : {&first, &second, &late}) (void)side->release();
 }
 
+/// A pass of cleaning waits until the head is full: the next head carries its change already.
+struct CarriesAChange : OpenedAhead {
+  CarriesAChange() {
+    fill(first);
+    patient.enter = first.release();
+    EXPECT_EQ(log.commit(patient, Roll::kNext), StatusCode::kOk);
+    EXPECT_EQ(log.roll_head(), StatusCode::kOk);
+    replicator.finish_all();
+    while (patient.state.load() == Change::State::kWaiting) {
+      EXPECT_EQ(append_object(log, 1, 1, "k", kMiBValue), StatusCode::kOk);
+    }
+    replicator.finish_all();
+    EXPECT_EQ(patient.state.load(), Change::State::kCarried);
+    fill(second);
+    late.enter = second.release();
+  }
+  SideLog first{log}, second{log};
+  Change patient, late;
+};
+
+/// A recovery is committed meanwhile, and nobody writes any more.
+TEST(SideLog, AnUrgentChangeDoesNotWaitForOneThatIsCarriedAlready) {
+  CarriesAChange t;
+  ASSERT_EQ(t.log.commit(t.late, Roll::kNow), StatusCode::kOk);
+  t.replicator.finish_all();
+  EXPECT_TRUE(t.patient.done());
+  EXPECT_TRUE(t.late.done());
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+TEST(SideLog, NorDoesAChangeThatIsHurriedLater) {
+  CarriesAChange t;
+  ASSERT_EQ(t.log.commit(t.late, Roll::kNext), StatusCode::kOk);
+  t.replicator.finish_all();
+  ASSERT_FALSE(t.patient.done());
+  t.log.hurry(t.late);
+  t.replicator.finish_all();
+  EXPECT_TRUE(t.late.done());
+}
+
 TEST(SideLog, SegmentsLeaveWhenNoDigestWithThemCanDecide) {
   TestLog t(12);
   while (t.log.head().segment_id() < 4) {
