@@ -101,6 +101,8 @@ void Cleaner::look_at(uint32_t number) {
 }
 
 void Cleaner::count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) {
+  // Tombstones die without a mark, and without memory that becomes free.
+  if (gain_bytes > part.gain_bytes) free_at_failure_ = kNoFailure;
   memory_gain_bytes_ += uint64_t{gain_bytes} - part.gain_bytes;
   tombstone_bytes_ += uint64_t{tombstone_bytes} - part.tombstone_bytes;
   part.gain_bytes = gain_bytes;
@@ -300,6 +302,7 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
     free_at_failure_ = log_.memory().free_seglets;
     return;
   }
+  free_at_failure_ = kNoFailure;  // others may have the memory that it had reserved
   const CleaningWork::Result result = pass.work->result();
   state_.bytes_read += result.bytes_read;
   if (how == CleaningWork::Progress::kNoGain) return;

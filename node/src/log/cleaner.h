@@ -166,7 +166,8 @@ class Cleaner {
   uint64_t segments_gone_ RC_GUARDED_BY(mutex_) = 0;     // Log::segments_gone() when that began
   uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
   uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
-  /// No pass begins with as little free memory as the last one failed with.
+  /// No pass begins with as little free memory as the last one failed with, until a segment changes
+  /// or more can be won.
   static constexpr uint32_t kNoFailure = ~uint32_t{0};
   uint32_t free_at_failure_ RC_GUARDED_BY(mutex_) = kNoFailure;
   CleanerState state_ RC_GUARDED_BY(mutex_);

@@ -382,6 +382,42 @@ struct Done final : CleaningWork {
   Result result() const override { return {}; }
 };
 
+/// When a recovered tablet is served, its tombstones die: no segment is marked, and no memory
+/// becomes free.
+TEST(Cleaner, TriesAgainWhenMoreCanBeWon) {
+  TestLog parts(40, true, 1, true, 2);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  const uint64_t small = parts.log.head().segment_id();
+  uint64_t dies = 0;
+  const auto judge_by = [&](const Segment& segment) {
+    auto figures = judge(segment);
+    figures->live_bytes = segment.memory_bytes();
+    if (segment.id() == small) figures->live_bytes -= segment.memory_bytes() / 20;
+    if (segment.id() == dies) figures->live_bytes = 0;
+    return figures;
+  };
+  std::vector<uint64_t> cleaned;
+  Cleaner cleaner(parts.log, clock, {}, judge_by,
+                  [&](CleaningKind, const std::vector<Segment*>& victims) {
+                    for (const Segment* victim : victims) cleaned.push_back(victim->id());
+                    return std::make_unique<Done>();
+                  });
+  Cleaner::Worker worker(cleaner);
+  uint64_t key = 0;
+  while (key < 5) ASSERT_EQ(keys.write(key++, value_for(1, 1)), StatusCode::kOk);
+  ASSERT_EQ(parts.log.roll_head(), StatusCode::kOk);
+  while (keys.write(key, value_for(1, 1)) == StatusCode::kOk) ++key;
+  while (worker.step()) {
+  }
+  ASSERT_THAT(cleaned, IsEmpty()) << "a pass would not win a seglet";
+  ASSERT_FALSE(parts.log.cleaning_helps());
+  dies = small + 5;
+  // In each step some segments are looked at in turn.
+  for (int i = 0; i < 100 && cleaned.empty(); ++i) worker.step();
+  EXPECT_THAT(cleaned, testing::Contains(dies)) << cleaner.state().why;
+}
+
 /// The first choice of combined cleaning is half a segment on disk, and cleaning it alone frees
 /// nothing. Then compaction may still free memory.
 TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
