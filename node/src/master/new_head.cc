@@ -20,7 +20,9 @@ uint64_t newest_with_entries(const log::Log& log) {
 }
 }  // namespace
 
-Task<Result<uint64_t>> new_head(Reactor& reactor, log::Log& log) {
+Task<Result<uint64_t>> new_head(Reactor& reactor, Epochs& epochs, log::Log& log) {
+  // A slice of cleaning that found an earlier tablet of the range may still append what it copies.
+  co_await epochs.grace_period(reactor);
   const uint64_t before = newest_with_entries(log);
   const Time limit = reactor.now() + kHeadLimit;
   do {

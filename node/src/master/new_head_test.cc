@@ -21,7 +21,7 @@ class NewHeadTest : public testing::MasterFixture<NoReplies> {
   explicit NewHeadTest(uint32_t segments = 8, bool durable_at_once = true)
       : MasterFixture(segments, durable_at_once) {}
   Task<void> ask() {
-    head_ = co_await new_head(node_.reactor(), parts_.log);
+    head_ = co_await new_head(node_.reactor(), epochs_, parts_.log);
     answered_ = true;
   }
   Result<uint64_t> roll() {
@@ -35,6 +35,7 @@ class NewHeadTest : public testing::MasterFixture<NoReplies> {
     parts_.replicator.finish_all();
   }
 
+  Epochs epochs_;
   TaskScope tasks_{node_.reactor()};
   Result<uint64_t> head_;
   bool answered_ = false;
@@ -61,6 +62,23 @@ TEST_F(NewHeadTest, ItIsAboveSideSegmentsThatHaveEntries) {
   const auto head = roll();
   ASSERT_TRUE(head.has_value());
   EXPECT_GT(*head, aside);
+}
+
+/// Otherwise an entry of an earlier tablet of the range could be taken for one of the next.
+TEST_F(NewHeadTest, ItIsAboveWhatASliceOfCleaningStillAppends) {
+  Epochs::Participant cleaner(epochs_);
+  append(100);
+  tasks_.spawn(ask());
+  sim_.run_for(10ms);
+  EXPECT_FALSE(answered_) << "the slice has not ended";
+  log::SideLog side(parts_.log, log::MemoryPurpose::kSurvivors);
+  const log::TestObject object(1, 1, "key", "value");
+  const char* refs[1];
+  ASSERT_EQ(side.append({&object.source, 1}, refs), StatusCode::kOk);
+  cleaner.pass();
+  ASSERT_TRUE(sim_.run_until([this] { return answered_; }, 10s));
+  ASSERT_TRUE(head_.has_value());
+  EXPECT_GT(*head_, side.segments().back()->id());
 }
 
 class NewHeadThatHangs : public NewHeadTest {

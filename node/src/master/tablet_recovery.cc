@@ -178,7 +178,7 @@ Task<Status> TabletRecovery::begin_tablets() {
   };
   if (std::ranges::any_of(tablets_, may_hold)) {
     RC_SOMETIMES("recovery.head_is_rolled_for_a_tablet");
-    const Result<uint64_t> head = co_await new_head(reactor_, log_);
+    const Result<uint64_t> head = co_await new_head(reactor_, tools_.epochs, log_);
     if (!head) co_return head.error();
     first_segment_ = *head;
   }

@@ -149,7 +149,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   uint64_t first_segment = 0;
   if (store_->may_hold(command.table_id, command.start_hash, command.end_hash)) {
     RC_SOMETIMES("master.head_is_rolled_for_a_tablet");
-    const Result<uint64_t> head = co_await new_head(reactor_, store_->log());
+    const Result<uint64_t> head = co_await new_head(reactor_, epochs_, store_->log());
     if (!head) co_return refuse(handle, head.error());
     first_segment = *head;
     // Another order may have arrived in the meantime.
