@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -237,6 +238,26 @@ TEST_P(SideSegmentsSim, LostReplicasOfASideSegmentAreMadeAgainWithoutAFence) {
   EXPECT_TRUE(all_are_durable(side));
   EXPECT_EQ(fence_.epoch, 0u);
   EXPECT_EQ(replicas_of(side.segments()[0]->id()), 2u);
+  EXPECT_EQ(manager_->check_counts(), "");
+}
+
+/// Parts of a recovery that wait for their sources have segments that are not full. Those of others,
+/// and survivors of cleaning, are sent meanwhile.
+TEST_P(SideSegmentsSim, OnesThatAreNotFilledHoldUpNoOthers) {
+  log_bytes_ = 128 << 20;
+  start(4, 2, 128 << 20);
+  std::vector<std::unique_ptr<log::SideLog>> waiting;
+  for (int i = 0; i < 9; ++i) {
+    waiting.push_back(std::make_unique<log::SideLog>(*log_));
+    put_aside(*waiting.back(), "waiting" + std::to_string(i), "value");
+  }
+  log::SideLog side(*log_);
+  fill_aside(side, 10);
+  EXPECT_TRUE(all_are_durable(side));
+  for (auto& one : waiting) {
+    one->close();
+    EXPECT_TRUE(all_are_durable(*one));
+  }
   EXPECT_EQ(manager_->check_counts(), "");
 }
 

@@ -20,7 +20,8 @@ constexpr size_t kMostCheckedAtOnce = 8;
 /// At most so many replicas of a backup are looked at to find one that can be checked.
 constexpr size_t kMostTriedOnBackup = 32;
 constexpr size_t kMostRemovedAtOnce = 16;
-/// Side segments that are sent at the same time, in the order in which they were opened.
+/// Side segments that are sent at the same time, in the order in which they were opened. Those of
+/// which nothing is to be sent do not count: their owners may wait long before they fill them.
 constexpr size_t kSideAtOnce = 8;
 
 }  // namespace
@@ -143,8 +144,10 @@ void ReplicaManager::forget(SegmentReplicas& replicas) {
 bool ReplicaManager::drive_side() {
   bool worked = false;
   bool settled = false;
-  for (size_t i = 0, looks = std::min(side_.size(), kSideAtOnce); i < looks; ++i) {
-    worked = drive(*side_[i]) || worked;
+  size_t sending = 0;
+  for (SegmentReplicas* replicas : side_) {
+    worked = drive(*replicas) || worked;
+    if (!replicas->rests() && ++sending == kSideAtOnce) break;
   }
   std::erase_if(side_, [&](SegmentReplicas* replicas) {
     first_.assert_here();

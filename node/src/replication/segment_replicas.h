@@ -42,6 +42,14 @@ struct SegmentReplicas {
   bool none_open() const {
     return all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); });
   }
+  /// Its replicas have all that is published, as far as they can be placed: nothing is to be sent,
+  /// and no answer is to come.
+  bool rests() const {
+    return all([](const ReplicaSlot& slot) {
+      if (!slot.placed()) return slot.state().optional;
+      return slot.call() == nullptr && !slot.wants_to_send();
+    });
+  }
   bool takes_none_from(uint64_t server_id) const {
     return std::ranges::find(banned, server_id) != banned.end();
   }

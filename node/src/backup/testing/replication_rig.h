@@ -106,7 +106,7 @@ class ReplicationRig {
       lanes_[i]->lane = &manager_->add_lane(lanes_[i]->rpc, lanes_[i]->messages);
     }
     arena_ = std::make_unique<log::Arena>(
-        48 << 20, log::Arena::Options{.try_huge_pages = false, .prefault = false});
+        log_bytes_, log::Arena::Options{.try_huge_pages = false, .prefault = false});
     log::LogOptions log_options;
     log_options.cluster_uuid = kCluster;
     log_options.master_id = master_id_;
@@ -241,6 +241,7 @@ class ReplicationRig {
   std::unique_ptr<ReplicaManager> manager_;
   std::unique_ptr<log::Log> log_;
   uint64_t master_id_ = kMaster;                  // before start()
+  uint64_t log_bytes_ = 48 << 20;                 // before start()
   uint32_t reactors_ = 1;                         // of the master, before start()
   std::vector<std::unique_ptr<LaneRole>> lanes_;  // none with one reactor
   std::optional<size_t> appends_;                 // the reactor that appends; none: all in rotation
