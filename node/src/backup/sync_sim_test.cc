@@ -94,6 +94,39 @@ TEST_P(SyncSim, ABackupThatIsLostMeanwhileIsReplaced) {
   EXPECT_GE(rig.fewest_after_power_cut(), 2u);
 }
 
+/// Cleaning waits for the sync of what was written last, and not for the copies of all that the lost
+/// backup had.
+TEST_P(SyncSim, WhatASyncNeedsIsCopiedFirst) {
+  SyncRig rig(3, GetParam());
+  rig.log_bytes_ = 128 << 20;
+  rig.start(4, 3, 1 << 30);
+  const auto roll = [&] {
+    const uint64_t head = rig.log_->head().segment_id();
+    rig.put(fmt::format("k{}", head), 100);
+    ASSERT_EQ(rig.log_->roll_head(), StatusCode::kOk);
+    ASSERT_TRUE(rig.run_until([&] { return rig.log_->head().segment_id() > head; }));
+  };
+  for (int i = 0; i < 60; ++i) roll();
+  ASSERT_TRUE(rig.all_durable());
+  ASSERT_TRUE(rig.becomes_synced(rig.log_->durable()));
+  const uint64_t needed = rig.log_->head().segment_id();
+  roll();
+  // Some leave: the places of their replicas in the list of a backup go to the latest ones.
+  log::Change change;
+  for (uint64_t id = 1; id <= 10; ++id) change.leave.push_back(rig.log_->find_segment(id));
+  ASSERT_EQ(rig.log_->commit(change, log::Roll::kNow), StatusCode::kOk);
+  ASSERT_TRUE(rig.run_until([&] { return change.done(); }));
+  rig.scheduler_.run_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(rig.all_durable());
+  const uint64_t lost = rig.manager_->replica_servers(needed).front();
+  rig.crash_backup(static_cast<uint32_t>(lost - 1));
+  rig.log_->want_synced(rig.log_->durable());
+  ASSERT_TRUE(rig.run_until([&] { return rig.manager_->replica_servers(needed).size() == 2; }));
+  ASSERT_TRUE(rig.run_until([&] { return rig.manager_->replica_servers(needed).size() == 3; }));
+  EXPECT_GT(rig.manager_->stats().under_replicated, 15u) << "its copy is one of the first";
+  EXPECT_EQ(rig.manager_->check_counts(), "");
+}
+
 TEST_P(SyncSim, APowerCutAtAnyMomentTakesNothingThatIsSynced) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SyncRig rig(seed, GetParam());

@@ -1,6 +1,20 @@
 #include "replication/repair_queue.h"
 
+#include <iterator>
+
+#include "base/sometimes.h"
+
 namespace ramcloud {
+
+void RepairQueue::hurry(const std::set<const SegmentReplicas*>& some) {
+  const auto is_one = [&](const SegmentReplicas* replicas) { return some.contains(replicas); };
+  if (std::ranges::is_partitioned(queue_, is_one)) return;
+  RC_SOMETIMES("replication.copy_is_hurried");
+  std::deque<SegmentReplicas*> ordered;
+  std::ranges::copy_if(queue_, std::back_inserter(ordered), is_one);
+  std::ranges::remove_copy_if(queue_, std::back_inserter(ordered), is_one);
+  queue_.swap(ordered);
+}
 
 bool RepairQueue::Pass::driven() {
   auto& queue = queue_.queue_;

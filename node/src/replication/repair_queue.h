@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <set>
 #include <utility>
 
 #include "replication/segment_replicas.h"
@@ -21,6 +22,8 @@ class RepairQueue {
     replicas.repairing = true;
     queue_.push_back(&replicas);
   }
+  /// These come first. Not during a pass.
+  void hurry(const std::set<const SegmentReplicas*>& some);
   /// The segment is not needed any more. Not during a pass.
   void remove(SegmentReplicas& replicas) {
     if (std::exchange(replicas.repairing, false)) std::erase(queue_, &replicas);

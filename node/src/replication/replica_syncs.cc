@@ -56,9 +56,11 @@ bool ReplicaManager::drive_sync() {
 /// The backups of all heads up to the position; none if too few replicas count. Side segments are
 /// left out, because they are synced before they are closed. A compacted segment that lost replicas
 /// gets new ones only after this sync (may_copy()), so the replicas that it has are enough, even if
-/// there are none: otherwise both would wait for ever.
+/// there are none: otherwise both would wait for ever. Settled heads that lack replicas are copied
+/// first, so that cleaning does not wait for the copies of all that a lost backup had.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
   std::set<uint64_t> holders;
+  std::set<const SegmentReplicas*> lacking;
   bool enough = true;
   const auto note = [&](const SegmentReplicas& replicas) {
     const log::Segment& segment = *replicas.segment;
@@ -68,15 +70,20 @@ std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition
       if (slot->counts()) holders.insert(slot->server_id());
     }
     const bool waits = segment.judged() > log_->synced();
-    enough = enough && (waits || replicas.on_enough(options_.min_replicas, counts));
+    if (waits || replicas.on_enough(options_.min_replicas, counts)) return;
+    enough = false;
+    if (replicas.repairing) lacking.insert(&replicas);
   };
   for (auto at = segments_.lower_bound(log_->synced().segment_id()); at != segments_.end(); ++at) {
     if (needs_no_lock(*at->second.segment)) note(at->second);
   }
-  const Hold hold(*this);
-  for (const SegmentReplicas* replicas : unsettled_) note(*replicas);
-  if (!enough) return std::nullopt;
-  return holders;
+  {
+    const Hold hold(*this);
+    for (const SegmentReplicas* replicas : unsettled_) note(*replicas);
+  }
+  if (enough) return holders;
+  repairs_.hurry(lacking);
+  return std::nullopt;
 }
 
 Task<void> ReplicaManager::sync_backup(Locator locator, uint64_t server_id) {
