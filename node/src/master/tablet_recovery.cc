@@ -1,6 +1,7 @@
 #include "master/tablet_recovery.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/failpoint.h"
@@ -205,7 +206,9 @@ Task<Status> TabletRecovery::fetch_all() {
       co_await reactor_.sleep(kFetchPause);
     }
     const AsyncMutex::Lock lock = co_await tools_.fetching.lock();
-    again_ = std::exchange(later_, {});
+    // Added to what is left of again_: a segment without any source that is UP is put off at once,
+    // and ends the round before the others were tried.
+    std::ranges::move(std::exchange(later_, {}), std::back_inserter(again_));
     fetchers_ = kFetches;
     for (uint32_t i = 0; i < kFetches; ++i) tasks_.spawn(fetch_some());
     while (fetchers_ > 0 && status_.ok() && any(Fate::kOpen)) {

@@ -124,7 +124,7 @@ class TabletRecovery {
   /// Segments that no source has sent so far. This round of fetching ends when the outstanding
   /// pages have come.
   std::deque<std::unique_ptr<SegmentFetch>> later_;
-  std::deque<std::unique_ptr<SegmentFetch>> again_;  // from earlier rounds
+  std::deque<std::unique_ptr<SegmentFetch>> again_;  // from earlier rounds: to be tried again
   Event changed_;
   Event fetched_or_done_;  // set when a fetcher ends, or a tablet is served or given up
   AsyncMutex replaying_;   // one page at a time is replayed, so that a turn has one slice

@@ -165,6 +165,32 @@ TEST_F(TabletRecoveryTest, WhoWaitsForASilentSourceLetsOthersFetch) {
   EXPECT_EQ(state(7)->segments_done, 1u);
 }
 
+/// Their first source is silent for a while, and the other one dies meanwhile. Then the first of
+/// them is put off again in the turn in which it is tried.
+TEST_F(TabletRecoveryTest, WhatIsPutOffTogetherIsAllFetchedLater) {
+  for (uint64_t segment = 3; segment <= 6; ++segment) {
+    dead_[segment] = {object_entry(segment, "key" + std::to_string(segment), "1")};
+  }
+  auto request = part(7);
+  for (auto& segment : request.segments) segment.sources = {{1, 5}, {2, 5}};
+  backups_[0]->holds = true;
+  ASSERT_EQ(recover(request), StatusCode::kOk);
+  run_for(1s);
+  ASSERT_EQ(backups_[0]->requests.size(), 4u);
+  wire::ServerList list = servers_.whole();
+  ++list.version;
+  list.servers[1].state = wire::ServerState::kCrashed;
+  ASSERT_TRUE(servers_.apply(list).ok());
+  backups_[0]->holds = false;  // it answers again, but none of the first requests
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->segments_done, 4u);
+  EXPECT_EQ(state(7)->objects, 4u);
+  ASSERT_EQ(serve(7), StatusCode::kOk);
+  for (uint64_t segment = 3; segment <= 6; ++segment) {
+    EXPECT_EQ(read("key" + std::to_string(segment)), "1") << "of segment " << segment;
+  }
+}
+
 // ---- versions, the log
 
 TEST_F(TabletRecoveryTest, AnEmptyPartRaisesTheSafeVersionToo) {
