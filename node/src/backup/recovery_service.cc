@@ -117,13 +117,16 @@ Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryR
   wire::RecoveryQueryReply answer;
   answer.former_server_id = frames_.former_server_id();
   size_t digest_bytes = 0;
+  uint64_t scanned_bytes = 0;
   for (const FrameReplica& replica : replicas_.replicas_of(query.master_id)) {
     if (replica.frame < query.first_frame) continue;
-    if (answer.replicas.size() >= kMaxReplicas || digest_bytes >= kMaxDigestBytes) {
+    const bool scan = must_scan(replica, query.scan_closed_from);
+    if (answer.replicas.size() >= kMaxReplicas || digest_bytes >= kMaxDigestBytes ||
+        (scan && scanned_bytes >= kMaxScannedBytes)) {
       answer.next_frame = replica.frame;
       break;
     }
-    const bool scan = replica.content.segment_id >= query.scan_closed_from;
+    if (scan) scanned_bytes += replica.content.capacity;
     answer.replicas.push_back(co_await describe(replica, scan));
     digest_bytes += answer.replicas.back().digest.size();
   }
@@ -132,7 +135,13 @@ Task<void> RecoveryService::answer_query(ReplyHandle reply, wire::RecoveryQueryR
   reply_message(transport_, reply, answer);
 }
 
-/// `scan`: scan a closed replica, too.
+/// Closed replicas are described by their metadata, unless the query asks to read them.
+bool RecoveryService::must_scan(const FrameReplica& replica, uint64_t scan_closed_from) {
+  const bool closed = replica.content.state == FrameState::kClosed && !replica.damaged;
+  return !closed || replica.content.segment_id >= scan_closed_from;
+}
+
+/// `scan`: its bytes must be read.
 Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool scan) {
   const FrameContent& content = replica.content;
   const bool closed = content.state == FrameState::kClosed && !replica.damaged;
@@ -146,11 +155,9 @@ Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool
   found.damaged = replica.damaged;
   found.power_safe =
       !rebooted || content.has(FrameSlot::kSynced) || content.has(FrameSlot::kLengthKnown);
-  if (!closed || scan) {
-    if (!co_await this->scan(replica, found)) {
-      RC_SOMETIMES("backup.replica_cannot_be_read_for_recovery");
-      found.damaged = true;
-    }
+  if (scan && !co_await this->scan(replica, found)) {
+    RC_SOMETIMES("backup.replica_cannot_be_read_for_recovery");
+    found.damaged = true;
   }
   wire::RecoveryReplica told{.segment_id = content.segment_id,
                              .frame = replica.frame,

@@ -53,6 +53,9 @@ class RecoveryService {
   /// The most replicas in one page of an answer.
   static constexpr size_t kMaxReplicas = 512;
   static constexpr size_t kMaxDigestBytes = 1u << 20;
+  /// Bytes of replicas that are read for one page, and one replica more. Otherwise a page with many
+  /// closed replicas would take longer than the coordinator waits for it.
+  static constexpr uint64_t kMaxScannedBytes = 64u << 20;
   static constexpr uint32_t kRetryAfterUs = 10'000;
 
   /// Registers kRecoveryQuery and kRecoveryRead. All arguments outlive this.
@@ -68,6 +71,7 @@ class RecoveryService {
  private:
   Task<void> answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query);
   Task<Status> all_synced();
+  static bool must_scan(const FrameReplica& replica, uint64_t scan_closed_from);
   Task<wire::RecoveryReplica> describe(FrameReplica replica, bool scan);
   Task<bool> scan(FrameReplica replica, log::FoundReplica& found);
   Task<void> answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked);

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "backup/testing/recovery_fixture.h"
 #include "log/found_replica.h"
 
@@ -238,6 +240,41 @@ TEST_F(RecoveryServiceTest, ClosedReplicasAreReadOnlyIfThatIsAsked) {
   told = only(query(0, /*scan_from=*/1));
   EXPECT_NE(told.flags & Flag::kCorrupt, 0u);
   EXPECT_NE(told.flags & Flag::kClosed, 0u);
+}
+
+class ManyReplicasTest : public RecoveryServiceTest {
+ protected:
+  static constexpr uint64_t kReplicas = 20;
+  ManyReplicasTest() { frames_wanted_ = kReplicas + 8; }
+};
+
+/// The coordinator does not wait for ever, and asks for the whole page again.
+TEST_F(ManyReplicasTest, APageIsOverWhenMuchWasRead) {
+  constexpr uint64_t kAtOnce = RecoveryService::kMaxScannedBytes / kCapacity;
+  static_assert(kAtOnce >= 2 && 2 * kAtOnce < kReplicas);
+  SmallLog master;
+  for (uint64_t segment = 1; segment <= kReplicas; ++segment) {
+    ASSERT_EQ(open_head(segment, master.bytes(1)), StatusCode::kOk);
+    const auto held = static_cast<uint32_t>(master.bytes(1).size());
+    ASSERT_EQ(write(segment, held, "", 1, kMaster, wire::ReplicaWriteRequest::kClose),
+              StatusCode::kOk);
+  }
+  const wire::RecoveryQueryReply unread = query();
+  EXPECT_EQ(unread.replicas.size(), kReplicas) << "their metadata are enough";
+  EXPECT_EQ(unread.next_frame, 0u);
+  std::vector<size_t> pages;
+  std::set<uint64_t> seen;
+  for (uint32_t from = 0; pages.empty() || from != 0;) {
+    const wire::RecoveryQueryReply page = query(from, /*scan_from=*/0);
+    pages.push_back(page.replicas.size());
+    for (const wire::RecoveryReplica& replica : page.replicas) {
+      EXPECT_NE(replica.flags & Flag::kScanned, 0u);
+      EXPECT_TRUE(seen.insert(replica.segment_id).second) << replica.segment_id;
+    }
+    ASSERT_TRUE(page.next_frame == 0 || page.next_frame > from);
+    from = page.next_frame;
+  }
+  EXPECT_EQ(pages, (std::vector<size_t>{kAtOnce, kAtOnce, kReplicas - 2 * kAtOnce}));
 }
 
 TEST_F(RecoveryServiceTest, AReplicaThatCannotBeReadIsReportedAsDamaged) {
