@@ -269,6 +269,20 @@ TEST_F(OneTablet, ASegmentThatNoSourceGivesIsLookedAtAgain) {
   EXPECT_EQ(attempts_at(dead_).size(), 2u);
 }
 
+/// The network between it and the backups is cut, or it has an older server list.
+TEST_F(OneTablet, ARecoveryMasterThatReachesNoSourceIsNotChosenAgain) {
+  make(4);
+  const StatusCode silences[] = {StatusCode::kDeadlineExceeded, StatusCode::kUnavailable,
+                                 StatusCode::kConnectionLost};
+  for (int i = 0; i < 999; ++i) recovery(others_[0]).fail.emplace_back(silences[i % 3], 2);
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(attempts_at(dead_).size(), 2u);
+  EXPECT_EQ(recovery(others_[0]).orders.size(), 1u) << "it is chosen first";
+  EXPECT_NE(owner("t"), others_[0]);
+  EXPECT_EQ(holder(1).scans.at(dead_).back(), ~uint64_t{0}) << "no replica is read in vain";
+}
+
 TEST_F(OneTablet, AServerThatCannotRecoverIsNotAskedTwice) {
   make(4);
   recovery(others_[2]).enabled = false;

@@ -12,6 +12,25 @@
 #include "coordinator/core/volumes.h"
 
 namespace ramcloud {
+namespace {
+
+/// A source did not answer, or not in time. It may answer others: reading its replica again tells
+/// nothing, but another recovery master may get it.
+bool no_answer(const Status& why) {
+  switch (why.code()) {
+    case StatusCode::kUnavailable:
+    case StatusCode::kConnectionLost:
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kWrongServer:
+    case StatusCode::kRetry:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 uint64_t version_floor(uint64_t unix_ms) {
   return unix_ms << 16;
 }
@@ -153,6 +172,7 @@ FoundLog Recovery::empty_log() const {
 /// unless the log must be queried again.
 Task<bool> Recovery::attempt(const FoundLog& log) {
   bad_segment_ = ~uint64_t{0};
+  query_again_ = false;
   failures_.clear();
   bool well = co_await order_parts(log);
   while (running() > 0) {
@@ -160,7 +180,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
     ended_.reset();
     if (learn_from_parts()) continue;
     well = false;
-    if (running() == 0 || bad_segment_ != ~uint64_t{0}) continue;
+    if (running() == 0 || query_again_) continue;
     co_await pause();
     if (running() == 0 || !wanted() || nobody_recovers().empty()) continue;
     RC_SOMETIMES("coordinator.recovery_plans_a_failed_part_while_others_go_on");
@@ -374,7 +394,8 @@ bool Recovery::learn_from_parts() {
 void Recovery::learn_from(const RecoveryPart& failed) {
   const uint64_t id = failed.server_id();
   failures_[id] = failed.why();
-  if (failed.bad_segment() != 0) {
+  query_again_ = query_again_ || failed.bad_segment() != 0;
+  if (failed.bad_segment() != 0 && !no_answer(failed.why())) {
     RC_SOMETIMES("coordinator.recovery_looks_at_a_segment_again");
     bad_segment_ = std::min(bad_segment_, failed.bad_segment());
     return;

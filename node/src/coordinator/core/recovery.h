@@ -126,6 +126,7 @@ class Recovery {
   std::set<uint64_t> avoided_;               // servers whose last parts failed
   std::map<uint64_t, Status> failures_;      // by server: why, in this attempt
   uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are scanned
+  bool query_again_ = false;                 // a part of this attempt lacked a source
   double hashes_at_first_ = 0;
   Time crashed_{};  // the server's last sign of life, or the time of the verdict
   BackOff back_off_;
