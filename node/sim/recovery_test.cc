@@ -267,6 +267,30 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) 
   }
 }
 
+/// The export has the number of the attempt that brought the tablet to a server which died since.
+TEST_F(RecoveryClusterSim, AnImportFromBetweenTwoRecoveriesAlarmsNobody) {
+  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5, .clients = 3}, 1);
+    fill("t", 0, 40, 2'000);
+    kill(owner("t"));
+    ASSERT_TRUE(until_served()) << waits_for();
+    const MetadataStore::Records exported = cluster().metadata_state().records;
+    kill(owner("t"));
+    ASSERT_TRUE(until_served()) << waits_for();
+    const uint64_t heir = owner("t");
+    cluster().kill_coordinator();
+    cluster().import_metadata(exported);
+    cluster().restart_coordinator();
+    ASSERT_TRUE(until_served()) << waits_for();
+    cluster().scheduler().run_for(10s);
+    EXPECT_EQ(owner("t"), heir);
+    EXPECT_TRUE(leading().state().not_there.empty()) << "it has what the metadata say";
+    expect_filled("t", 0, 40);
+    expect_sound();
+  }
+}
+
 /// Metadata from before a recovery names a dead master as the owner of a tablet. The server that
 /// recovered it is dead as well, so no server says that the master's log is old; and a replica of
 /// it is still there.

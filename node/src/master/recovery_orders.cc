@@ -253,9 +253,11 @@ Task<void> RecoveryOrders::tell_state(ReplyHandle handle, Part part,
 
 // ---- serve
 
+/// By this attempt or by a later one. After an import of metadata from before the later attempt,
+/// the coordinator knows that the tablet is this server's, but not by which attempt.
 bool RecoveryOrders::serves(const HashRange& range, uint64_t attempt) const {
   return std::ranges::any_of(store_.tablets(), [&](const store::TabletCounts& tablet) {
-    return tablet.attempt == attempt && tablet.table_id == range.table_id &&
+    return tablet.attempt >= attempt && tablet.table_id == range.table_id &&
            tablet.start_hash == range.start_hash && tablet.end_hash == range.end_hash &&
            tablet.state == store::TabletState::kNormal;
   });

@@ -82,6 +82,18 @@ TEST_F(RecoveryOrdersTest, OrdersThatComeAgainChangeNothing) {
   EXPECT_EQ(backups_[0]->requests.size(), 1u);
 }
 
+/// After an import the metadata have the attempt of the export.
+TEST_F(RecoveryOrdersTest, WhatALaterAttemptBroughtIsServedAlready) {
+  ASSERT_EQ(recover(part(9)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(9, RecoveryPhase::kReady));
+  EXPECT_EQ(serve(7), StatusCode::kNotFound) << "the metadata may not name this server";
+  ASSERT_EQ(serve(9), StatusCode::kOk);
+  EXPECT_EQ(serve(7), StatusCode::kOk);
+  EXPECT_EQ(serve(7, {{1, 0, 9}}), StatusCode::kNotFound) << "another range";
+  EXPECT_EQ(serve(10), StatusCode::kNotFound);
+  EXPECT_EQ(serve(7, {testing::kWholeTable}, 4), StatusCode::kStaleTerm) << "an older order";
+}
+
 TEST_F(RecoveryOrdersTest, OutdatedOrdersAreRefused) {
   ASSERT_TRUE(servers_.check_term(1).ok());
   EXPECT_EQ(state(7), std::nullopt);
