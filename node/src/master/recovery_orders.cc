@@ -321,10 +321,12 @@ void RecoveryOrders::on_abort(const Request& request) {
   if (Status status = servers_.check_term(order.term); !status.ok()) {
     return refuse(request.reply, status);
   }
-  note_attempt(order.master_id, order.attempt);
+  // Of all masters: late orders of former leaders are refused by their term.
+  const bool of_all = order.master_id == wire::AbortRecoveryRequest::kAllMasters;
+  if (!of_all) note_attempt(order.master_id, order.attempt);
   for (const auto& [attempt, part] : parts_) {
-    if (part->master_id() != order.master_id || attempt > order.attempt) continue;
-    part->give_up([](const HashRange&) { return true; });
+    if (!of_all && part->master_id() != order.master_id) continue;
+    if (attempt <= order.attempt) part->give_up([](const HashRange&) { return true; });
   }
   forget_over();
   reply_message(transport_, request.reply, wire::Empty{});

@@ -205,6 +205,34 @@ TEST_F(RecoveryOrdersTest, AHigherAttemptGivesUpWhatIsNotServed) {
   expect_invariants();
 }
 
+/// By the next leader: it does not know which parts the former one ordered.
+TEST_F(RecoveryOrdersTest, AttemptsOfAllMastersAreGivenUp) {
+  constexpr HashRange kOther{2, 0, ~uint64_t{0}}, kThird{3, 0, ~uint64_t{0}};
+  dead_[3] = {object_entry(1, "a", "1"), object_entry(1, "a", "2", 2),
+              object_entry(1, "a", "3", 3)};
+  ASSERT_EQ(recover(part(7, {testing::kWholeTable, kOther})), StatusCode::kOk);
+  ASSERT_EQ(recover(part(9, {kThird})), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  ASSERT_TRUE(reaches(9, RecoveryPhase::kReady));
+  ASSERT_EQ(serve(7, {kOther}), StatusCode::kOk);
+  const auto give_up_all = [&](uint64_t up_to) {
+    return order(Opcode::kAbortRecovery,
+                 wire::AbortRecoveryRequest{1, wire::AbortRecoveryRequest::kAllMasters, up_to});
+  };
+  ASSERT_EQ(give_up_all(8), StatusCode::kOk);
+  EXPECT_EQ(serve(7, {testing::kWholeTable}), StatusCode::kNotFound);
+  EXPECT_EQ(serve(7, {kOther}), StatusCode::kOk) << "what is served stays";
+  EXPECT_EQ(serve(9, {kThird}), StatusCode::kOk) << "of a later attempt";
+  ASSERT_TRUE(run_until([&] { return store_.tablets().size() == 2; }));
+  EXPECT_EQ(read("a", 2), "2");
+  EXPECT_EQ(read("a", 3), "3");
+  ASSERT_EQ(recover(part(10)), StatusCode::kOk) << "later ones may begin";
+  ASSERT_EQ(give_up_all(10), StatusCode::kOk);
+  EXPECT_EQ(state(10), std::nullopt);
+  ASSERT_TRUE(run_until([&] { return store_.tablets().size() == 2; }));
+  expect_invariants();
+}
+
 TEST_F(RecoveryOrdersTest, AnAttemptThatStillFetchesIsGivenUp) {
   dead_[3] = {object_entry(1, "a", "1")};
   backups_[0]->holds = true;

@@ -244,6 +244,8 @@ struct ServeRecoveredRequest {
 /// kAbortRecovery (coordinator -> recovery master): -> Empty. Gives up everything that attempts up
 /// to this one recovered of this dead master, if it is not served. Leaves no tombstones.
 struct AbortRecoveryRequest {
+  /// Of all dead masters. Servers of earlier versions then give up nothing.
+  static constexpr uint64_t kAllMasters = 0;
   uint64_t term = 0;
   uint64_t master_id = 0;
   uint64_t attempt = 0;

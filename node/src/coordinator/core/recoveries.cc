@@ -36,6 +36,8 @@ Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, Tabl
 void Recoveries::start() {
   started_ = true;
   orders_.tell_all();
+  // Above the attempts of former leaders, and below all of this one.
+  orders_.give_up_former(shared_.next_attempt());
   start_needed();
 }
 

@@ -121,6 +121,43 @@ TEST_F(OneTablet, NothingIsAbortedBeforeAFormerAttemptIsServed) {
       cluster.run_until([&] { return aborted || recovery(others_[0]).aborted.contains(dead_); }));
 }
 
+/// The next leader prefers another recovery master, which has more memory. Nobody else would tell
+/// the first one that its part is over.
+TEST_F(OneTablet, TheNextLeaderGivesUpWhatTheFormerOneOrdered) {
+  make(4);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kReady); }));
+  ASSERT_EQ(recovering(wire::RecoveryPhase::kReady)->id, others_[0]);
+  cluster.stop_coordinator();
+  wire::ServerStats& full = server(others_[0]).stats;
+  full.log_bytes_total = full.log_bytes_used = 1000 * testing::kMiB;
+  // The plan is made when all servers have told their memory.
+  for (const uint64_t id : others_) recovery(id).query_takes = 2s;
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  ASSERT_TRUE(wait_until_served());
+  ASSERT_NE(owner("t"), others_[0]);
+  EXPECT_TRUE(cluster.run_until([&] { return recovery(others_[0]).jobs.empty(); }));
+  EXPECT_EQ(recovery(others_[0]).orders.size(), 1u) << "by the former leader";
+}
+
+/// Its dead server owns nothing any more, so there is no recovery that would give the rest up.
+TEST_F(OneTablet, TheNextLeaderGivesUpPartsOfARecoveryThatIsOver) {
+  make(4);
+  recovery(others_[0]).stuck_in = wire::RecoveryPhase::kReplaying;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kReplaying); }));
+  const auto left = recovery(others_[0]).jobs;
+  ASSERT_EQ(left.size(), 1u);
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }, 300s)) << "it is given up";
+  ASSERT_TRUE(wait_until_served());
+  ASSERT_NE(owner("t"), others_[0]);
+  ASSERT_TRUE(cluster.run_until([&] { return recovery(others_[0]).jobs.empty(); }));
+  cluster.stop_coordinator();
+  recovery(others_[0]).jobs = left;  // as if the order had been lost
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  EXPECT_TRUE(cluster.run_until([&] { return recovery(others_[0]).jobs.empty(); }));
+}
+
 // ---- masters without replicas ---------------------------------------------------------------------
 
 TEST_F(RecoveriesTest, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {

@@ -86,6 +86,12 @@ Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
   serving_.erase(place);
 }
 
+void ServeOrders::give_up_former(uint64_t attempt) {
+  for (const auto& [id, server] : state_.servers) {
+    if (server.up()) abort(id, wire::AbortRecoveryRequest::kAllMasters, attempt);
+  }
+}
+
 void ServeOrders::abort(uint64_t server_id, uint64_t master_id, uint64_t attempt) {
   scope_.spawn(abort_until_heard(server_id, master_id, attempt));
 }

@@ -45,6 +45,9 @@ class ServeOrders {
   /// Returns at once. The order is sent only after all serve orders to that server are
   /// acknowledged, because it would give up those tablets as well.
   void abort(uint64_t server_id, uint64_t master_id, uint64_t attempt);
+  /// Orders all servers to give up what attempts up to this one recovered of any dead master and
+  /// they do not serve: former leaders ordered it, and may not have given it up. After tell_all().
+  void give_up_former(uint64_t attempt);
 
  private:
   /// Which of the ranges the server still owns by this attempt.

@@ -189,7 +189,8 @@ void FakeRecovery::on_abort(const Request& r) {
   wire::AbortRecoveryRequest asked;
   if (!take(r, wire::Opcode::kAbortRecovery, asked)) return;
   std::erase_if(jobs, [&](const auto& entry) {
-    return entry.first.first == asked.master_id && entry.first.second <= asked.attempt;
+    const bool of_all = asked.master_id == wire::AbortRecoveryRequest::kAllMasters;
+    return (of_all || entry.first.first == asked.master_id) && entry.first.second <= asked.attempt;
   });
   uint64_t& highest = aborted[asked.master_id];
   highest = std::max(highest, asked.attempt);
