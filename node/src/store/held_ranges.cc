@@ -19,7 +19,8 @@ void HeldRanges::add(uint64_t table_id, uint64_t start_hash, uint64_t end_hash) 
     ranges = {{ranges.begin()->first, ranges.rbegin()->second}};
   }
   if (by_table_.size() > kMostTables) {
-    forgotten_up_to_ = by_table_.begin()->first;
+    // The lowest one may be a table that was forgotten before and came back.
+    forgotten_up_to_ = std::max(forgotten_up_to_, by_table_.begin()->first);
     by_table_.erase(by_table_.begin());
   }
 }

@@ -36,5 +36,19 @@ TEST(HeldRanges, WhatIsForgottenCountsAsHeld) {
   EXPECT_FALSE(held.overlaps(2, 6, kAll));
 }
 
+/// An old table comes back to a server that has had many younger ones since.
+TEST(HeldRanges, WhatIsForgottenStaysForgotten) {
+  HeldRanges held;
+  constexpr uint64_t kForgotten = 50;
+  for (uint64_t table = 1; table <= HeldRanges::kMostTables + kForgotten; ++table) {
+    held.add(table, 5, 5);
+  }
+  ASSERT_TRUE(held.overlaps(kForgotten, 6, kAll));
+  ASSERT_FALSE(held.overlaps(kForgotten + 1, 6, kAll));
+  held.add(3, 5, 5);
+  EXPECT_TRUE(held.overlaps(3, 6, kAll));
+  EXPECT_TRUE(held.overlaps(kForgotten, 6, kAll));
+}
+
 }  // namespace
 }  // namespace ramcloud::store
