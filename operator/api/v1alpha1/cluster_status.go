@@ -5,10 +5,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
-// coordinator's admin API, nothing is inferred from pods.
+// RAMCloudClusterStatus is the observed state of a cluster. Everything about servers, tables and data comes
+// from the coordinator's admin API; the operator infers none of it from pods.
 type RAMCloudClusterStatus struct {
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, UpToDate, Paused, DeprecatedFields.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Recovering, Resizing, UpToDate, Paused, DeprecatedFields.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
@@ -38,7 +38,7 @@ type RAMCloudClusterStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	PendingRestart []PendingRestart `json:"pendingRestart,omitempty"`
-	// Templates that new pods are made from, and what a roll would bring.
+	// Templates of new pods, and the templates that a rolling restart would apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=component
@@ -50,8 +50,8 @@ type RAMCloudClusterStatus struct {
 
 // CoordinatorStatus is what the coordinator says about itself.
 type CoordinatorStatus struct {
-	// Identity of the cluster, also kept on every volume. Written once. If a store with another identity answers, the operator
-	// changes nothing (condition ConsistentIdentity).
+	// Identity of the cluster, which is also on every volume. It is written once. If a coordinator with another identity
+	// answers, the operator changes nothing (condition ConsistentIdentity).
 	// +optional
 	ClusterUUID string `json:"clusterUUID,omitempty"`
 	// Version of the leading coordinator.
@@ -81,13 +81,13 @@ type EtcdStatus struct {
 	// Members whose pods are ready.
 	// +optional
 	Ready int32 `json:"ready"`
-	// The etcd was complete once. From then on a member that lost its volume is not started with an empty one: a member
-	// that forgot its votes can lose what a majority agreed on.
+	// All members were ready at the same time at least once. Since then, a member that lost its volume is not simply started
+	// with an empty one: a member that forgot its votes can make the majority lose entries that it committed.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
-	// How the etcd is connected to. "Required": only TLS, with certificates on both sides. An etcd of an earlier operator is
-	// "Off" until you ask for a restart (spec.update.restartRequest). Then it goes by itself through "Offered" (members take
-	// both) and "Used" (coordinators connect by TLS) to "Required".
+	// TLS of the connections to the etcd. "Required": only TLS, with certificates on both sides. An etcd that an earlier
+	// operator created is "Off" until you ask for a restart (spec.update.restartRequest). The operator then changes it to
+	// "Offered" (members accept both), "Used" (coordinators connect with TLS) and "Required".
 	// +optional
 	// +kubebuilder:validation:Enum=Off;Offered;Used;Required
 	TLS string `json:"tls,omitempty"`
@@ -98,9 +98,9 @@ type EtcdStatus struct {
 	LastFailures []MemberFailure `json:"lastFailures,omitempty"`
 }
 
-// ResizingStatus counts what keeps another size than spec asks for. The condition Resizing says why.
+// ResizingStatus counts volumes and servers that cannot get the size that spec asks for. The condition Resizing says why.
 type ResizingStatus struct {
-	// Volumes that cannot grow to the size that spec asks for. While there is one, spec may ask for smaller volumes.
+	// Volumes that cannot grow to the size that spec asks for. While it is not 0, smaller sizes are accepted in spec.
 	// +optional
 	VolumesInfeasible int32 `json:"volumesInfeasible,omitempty"`
 	// Servers that get the memory that spec asks for only when they are restarted.
@@ -124,25 +124,25 @@ type PendingRestart struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Pod string `json:"pod,omitempty"`
-	// What differs, with the old and the new value.
+	// Differences, each with the old and the new value.
 	// +optional
 	// +listType=atomic
 	Differs []string `json:"differs,omitempty"`
-	// Why it is not restarted now, and what to do.
+	// Why the pod is not restarted now, and what to do.
 	// +optional
 	Waits string `json:"waits,omitempty"`
 }
 
-// RevisionStatus names the ControllerRevisions with the templates of a component's pods.
+// RevisionStatus names the ControllerRevisions that have the templates of a component's pods.
 type RevisionStatus struct {
 	// etcd, coordinator or server.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Component string `json:"component,omitempty"`
-	// ControllerRevision that new pods are made from.
+	// ControllerRevision with the template of new pods.
 	// +optional
 	Current string `json:"current,omitempty"`
-	// ControllerRevision that a roll would bring. Empty: a roll would change nothing.
+	// ControllerRevision that a rolling restart would apply. Empty: a rolling restart would change no template.
 	// +optional
 	Pending string `json:"pending,omitempty"`
 }
@@ -161,16 +161,15 @@ type ServersStatus struct {
 	// Earlier incarnations that the coordinator lists as crashed.
 	// +optional
 	Crashed int32 `json:"crashed,omitempty"`
-	// Why no server may be evicted now, as by kubectl drain. Empty: one may.
+	// Why no server may be evicted now, for example by kubectl drain. Empty: one server may be evicted.
 	// +optional
 	EvictionsHeld string `json:"evictionsHeld,omitempty"`
-	// Servers whose pod differs from what spec asks for. They are not restarted for that before spec.update.restartRequest
-	// asks for it.
+	// Servers whose pod differs from what spec asks for. They are restarted only when spec.update.restartRequest asks for it.
 	// +optional
 	PendingRestart int32 `json:"pendingRestart,omitempty"`
 }
 
-// DataState says in a word whether all data can be read.
+// DataState says whether all data can be read.
 type DataState string
 
 // The states of the data.
@@ -188,29 +187,29 @@ type DataStatus struct {
 	// Complete: every tablet is served. Partial: some are not. Unknown: the coordinator does not answer.
 	// +optional
 	State DataState `json:"state,omitempty"`
-	// Tables.
+	// Number of tables.
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
-	// Tablets of all tables.
+	// Number of tablets of all tables.
 	// +optional
 	Tablets int32 `json:"tablets,omitempty"`
 	// Tablets that are not served.
 	// +optional
 	TabletsUnavailable int32 `json:"tabletsUnavailable,omitempty"`
-	// Objects in all tables.
+	// Number of objects in all tables.
 	// +optional
 	Objects int64 `json:"objects,omitempty"`
-	// Log memory in use, over the servers that are up.
+	// Log memory in use, summed over the servers that are up.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
 	// +optional
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
-	// Log memory in all, over the servers that are up.
+	// Size of the log memory, summed over the servers that are up.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// Servers that may crash at the same time without loss of data, whichever they are. Left out if it is none, or if the
-	// coordinator does not tell.
+	// How many servers may crash at the same time, in any combination, so that all data is served again without help. Not set
+	// if it is 0, or if the coordinator does not report it.
 	// +optional
 	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
@@ -220,11 +219,10 @@ type DataStatus struct {
 
 // ReplicationStatus sums the replication of all servers' logs.
 type ReplicationStatus struct {
-	// The replication factor in force, as the masters report it; the largest where they differ. Left out until a master has
-	// reported it.
+	// Replication factor that the masters report; the largest one if they differ. Not set before a master has reported it.
 	// +optional
 	Factor int32 `json:"factor,omitempty"`
-	// Segments of all logs.
+	// Number of segments of all logs.
 	// +optional
 	Segments int64 `json:"segments,omitempty"`
 	// Segments with all replicas.
@@ -235,12 +233,12 @@ type ReplicationStatus struct {
 	UnderReplicated int64 `json:"underReplicated,omitempty"`
 }
 
-// PodFailure is a pod that Kubernetes gave up.
+// PodFailure describes a pod that failed: Kubernetes does not restart it.
 type PodFailure struct {
-	// Kubernetes' reason.
+	// Reason that Kubernetes gives.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Kubernetes' message.
+	// Message that Kubernetes gives.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// When the pod failed.
@@ -251,31 +249,34 @@ type PodFailure struct {
 	Count int32 `json:"count,omitempty"`
 }
 
-// Condition types of a RAMCloudCluster; a RAMCloudServer has Ready. Each is set by internal/status and nobody else.
+// Condition types of a RAMCloudCluster; a RAMCloudServer has Ready. Only internal/status sets them.
 const (
-	// ConditionReady: the coordinator answers, every wanted server, coordinator and member of etcd is up, every tablet is
-	// served. Unknown: an operator that has just started cannot reach the coordinator.
+	// ConditionReady: the coordinator answers; every server, coordinator and member of etcd that spec asks for is up; every
+	// tablet is served. Unknown: this operator has not reached the coordinator since it started.
 	ConditionReady = "Ready"
-	// ConditionProgressing: something that the operator started is not finished.
+	// ConditionProgressing: something that spec asks for is not up yet, a restart is in progress, or objects of a deleted
+	// cluster of this name still exist.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded: something is broken, and waiting for a start will not repair it.
+	// ConditionDegraded: something is broken, and it is not just a pod that is still starting. The message names all
+	// problems, the worst first; the reason is that of the worst.
 	ConditionDegraded = "Degraded"
-	// ConditionScaleBlocked: spec.servers.replicas asks for what cannot be done safely.
+	// ConditionScaleBlocked: the operator does not apply spec.servers.replicas, because data would be lost.
 	ConditionScaleBlocked = "ScaleBlocked"
-	// ConditionConsistentIdentity: the store that answers is the one that the cluster was made with.
+	// ConditionConsistentIdentity: the coordinator that answers has the identity that is recorded in
+	// status.coordinator.clusterUUID.
 	ConditionConsistentIdentity = "ConsistentIdentity"
-	// ConditionRecovering: a server crashed, and others read its data from replicas. The message has how far they are, and what
-	// is waited for.
+	// ConditionRecovering: a server crashed, and other servers read its data from replicas. The message has their progress,
+	// and what the recovery waits for.
 	ConditionRecovering = "Recovering"
-	// ConditionResizing: volumes are growing to the size that spec asks for, or servers get another size of memory while they
-	// run. A cluster whose sizes were never changed does not have it.
+	// ConditionResizing: volumes are growing to the size that spec asks for, or the memory of running servers is being
+	// changed. A cluster whose sizes were never changed does not have this condition.
 	ConditionResizing = "Resizing"
-	// ConditionUpToDate: every pod is made from what this operator makes of spec. False says what waits: nothing rolls
-	// by itself.
+	// ConditionUpToDate: every pod has the template that this operator computes from spec. If False, the message says
+	// which pods differ. The operator restarts them only when spec.update.restartRequest asks for it.
 	ConditionUpToDate = "UpToDate"
-	// ConditionPaused: spec.paused is set, and the operator changes nothing.
+	// ConditionPaused: spec.paused is true, and the operator changes nothing.
 	ConditionPaused = "Paused"
-	// ConditionDeprecatedFields: spec has fields or values that the next minor version refuses; the message says what to
+	// ConditionDeprecatedFields: spec has fields or values that the next minor version refuses. The message says what to
 	// write instead.
 	ConditionDeprecatedFields = "DeprecatedFields"
 )
@@ -288,96 +289,102 @@ const (
 	// ReasonCoordinatorNotAnswering: the coordinator does not answer. With Ready Unknown: this operator has not
 	// reached it since it started.
 	ReasonCoordinatorNotAnswering = "CoordinatorNotAnswering"
-	// ReasonServersNotUp: the coordinator does not list every wanted server as up.
+	// ReasonServersNotUp: the coordinator does not list every server that spec asks for as up.
 	ReasonServersNotUp = "ServersNotUp"
-	// ReasonCoordinatorsDown: pods of coordinators are not ready. The cluster works while one of them leads.
+	// ReasonCoordinatorsDown: pods of coordinators are not ready. The cluster works while one coordinator is leader.
 	ReasonCoordinatorsDown = "CoordinatorsDown"
-	// ReasonEtcdMembersDown: pods of etcd members are not ready. Without a majority no table can be created or dropped.
+	// ReasonEtcdMembersDown: pods of etcd members are not ready. Without a majority of members the coordinator cannot change
+	// metadata: no table can be created or dropped, and no crashed server is recovered.
 	ReasonEtcdMembersDown = "EtcdMembersDown"
 	// ReasonTabletsUnavailable: a part of the data cannot be read.
 	ReasonTabletsUnavailable = "TabletsUnavailable"
-	// ReasonIdentityChanged: the coordinator that answers leads another cluster than the recorded one; the operator changes
-	// nothing.
+	// ReasonIdentityChanged: the coordinator that answers belongs to another cluster than status.coordinator.clusterUUID; the
+	// operator changes nothing.
 	ReasonIdentityChanged = "IdentityChanged"
-	// ReasonIdentityPinned: the store is the cluster that is recorded in status.coordinator.clusterUUID.
+	// ReasonIdentityPinned: the coordinator that answered last has the identity in status.coordinator.clusterUUID.
 	ReasonIdentityPinned = "IdentityPinned"
-	// ReasonIdentityNotKnown: the coordinator has not answered yet, so there is nothing to compare.
+	// ReasonIdentityNotKnown: the coordinator has never answered, so no identity is recorded.
 	ReasonIdentityNotKnown = "IdentityNotKnown"
-	// ReasonVolumeNotOurs: a volume claim with the name of one of ours belongs to something else.
+	// ReasonVolumeNotOurs: a volume claim has a name that this cluster needs, and belongs to something else.
 	ReasonVolumeNotOurs = "VolumeNotOurs"
-	// ReasonNetworkNotSupported: spec.network asks for what is not supported yet; no pods are made.
+	// ReasonNetworkNotSupported: spec.network has a value that is not supported yet; no pods are created.
 	ReasonNetworkNotSupported = "NetworkNotSupported"
-	// ReasonMetadataVolumeLost: a volume with metadata is lost, and is not replaced by an empty one.
+	// ReasonMetadataVolumeLost: a volume with metadata is lost. The operator does not replace it with an empty one, because
+	// that would be another cluster.
 	ReasonMetadataVolumeLost = "MetadataVolumeLost"
 	// ReasonVolumeTerminating: somebody deleted a server's volume claim; it is kept until the coordinator releases it.
 	ReasonVolumeTerminating = "VolumeTerminating"
 	// ReasonVolumeLost: the volume behind a server's claim is lost, and the claim is kept until the coordinator releases it; or
 	// the claim does not exist and the server is still listed as up.
 	ReasonVolumeLost = "VolumeLost"
-	// ReasonReconcileFailed: a step of the operator failed; the message is the API server's. The operator tries
-	// again.
+	// ReasonReconcileFailed: a step of the operator failed; the message has the error. The operator retries.
 	ReasonReconcileFailed = "ReconcileFailed"
-	// ReasonServersSilent: the coordinator hears too few servers to tell who is dead, and condemns none.
+	// ReasonServersSilent: too few servers answer the coordinator, or it cannot write metadata. It cannot decide which
+	// servers crashed, so it marks none as crashed until this ends. The message says what it waits for.
 	ReasonServersSilent = "ServersSilent"
-	// ReasonPodsFailing: pods failed; each is re-created after a pause that doubles.
+	// ReasonPodsFailing: pods failed. Each is re-created after a wait, which doubles with each failure in a row.
 	ReasonPodsFailing = "PodsFailing"
-	// ReasonFailureDomainMissing: pods lack the label that spec.topologyKey names, so each counts as a domain of its
-	// own.
+	// ReasonFailureDomainMissing: pods lack the label that spec.topologyKey names, so each of these servers counts as a
+	// failure domain of its own.
 	ReasonFailureDomainMissing = "FailureDomainMissing"
 	// ReasonTooFewFailureDomains: the servers are in fewer failure domains than replicationFactor needs.
 	ReasonTooFewFailureDomains = "TooFewFailureDomains"
-	// ReasonUnderReplicated: segments have lacked replicas for longer than 30 s.
+	// ReasonUnderReplicated: segments have had fewer replicas than the replication factor for longer than 30 s.
 	ReasonUnderReplicated = "UnderReplicated"
-	// ReasonAsExpected: not Degraded: nothing is broken that the operator knows of.
+	// ReasonAsExpected: not Degraded: the operator knows of no problem.
 	ReasonAsExpected = "AsExpected"
-	// ReasonFormerClusterNotGone: objects of a deleted cluster of this name still exist; nothing is made before they are
-	// deleted.
+	// ReasonFormerClusterNotGone: objects of a deleted cluster of this name still exist. The operator creates nothing before
+	// they are deleted.
 	ReasonFormerClusterNotGone = "FormerClusterNotGone"
-	// ReasonStarting: not everything that is wanted is up yet.
+	// ReasonStarting: not everything that spec asks for is up yet.
 	ReasonStarting = "Starting"
 	// ReasonRollingRestart: a restart that was asked for is in progress.
 	ReasonRollingRestart = "RollingRestart"
-	// ReasonSettled: not Progressing: nothing that was begun is unfinished.
+	// ReasonSettled: not Progressing: everything that spec asks for is up, and no restart is in progress.
 	ReasonSettled = "Settled"
-	// ReasonScaleInNotSupported: spec.servers.replicas asks for fewer servers than there are, which would lose data.
+	// ReasonScaleInNotSupported: spec.servers.replicas is less than the number of servers, or less than replicationFactor
+	// needs. The operator removes no server, because its data would be lost.
 	ReasonScaleInNotSupported = "ScaleInNotSupported"
-	// ReasonNotBlocked: spec.servers.replicas is followed.
+	// ReasonNotBlocked: not ScaleBlocked: the operator applies spec.servers.replicas.
 	ReasonNotBlocked = "NotBlocked"
-	// ReasonRecoveryRunning: Recovering: other servers read the data of a crashed one.
+	// ReasonRecoveryRunning: Recovering: other servers read the data of a crashed server from replicas.
 	ReasonRecoveryRunning = "RecoveryRunning"
-	// ReasonRecoveryBlocked: Recovering: replicas are needed that no server which is up, or may come back soon, has.
+	// ReasonRecoveryBlocked: Recovering: something that the recovery needs is missing, and no server that could bring it is
+	// expected. The recovery continues by itself when the missing part comes back. The message says what is missing.
 	ReasonRecoveryBlocked = "RecoveryBlocked"
-	// ReasonRecoveryWaitsForMemory: Recovering: the servers that are up have less free memory than the data needs. What fits is
-	// served.
+	// ReasonRecoveryWaitsForMemory: Recovering: the servers that are up have less free memory than the data needs. The part
+	// that fits is served.
 	ReasonRecoveryWaitsForMemory = "RecoveryWaitsForMemory"
-	// ReasonNoRecovery: not Recovering: no crashed server has tablets that are not served again.
+	// ReasonNoRecovery: not Recovering: all tablets of crashed servers are served again.
 	ReasonNoRecovery = "NoRecovery"
 	// ReasonVolumesGrowing: Resizing: the message says of each volume what it waits for.
 	ReasonVolumesGrowing = "VolumesGrowing"
-	// ReasonMemoryResizing: Resizing: the message says how many servers have the memory that spec asks for, and what each of
-	// the others waits for.
+	// ReasonMemoryResizing: Resizing: the memory of running servers is being changed. The message says how many have the size
+	// that spec asks for, and what each of the others waits for.
 	ReasonMemoryResizing = "MemoryResizing"
-	// ReasonResizeInfeasible: a volume will not have the size that spec asks for, or a server will not have the memory before
-	// it is restarted: the API server, the storage driver, the kubelet or the server refuses.
+	// ReasonResizeInfeasible: a volume cannot get the size that spec asks for, or a server cannot get the memory without a
+	// restart: the API server, the storage driver, the kubelet or the server refused. The message says which and why.
 	ReasonResizeInfeasible = "ResizeInfeasible"
 	// ReasonVolumesAsWanted: not Resizing: every volume has the size that spec asks for.
 	ReasonVolumesAsWanted = "VolumesAsWanted"
 	// ReasonMemoryAsWanted: not Resizing: every server has the memory that spec asks for.
 	ReasonMemoryAsWanted = "MemoryAsWanted"
-	// ReasonUpToDate: every pod is made from what this operator makes of spec.
+	// ReasonUpToDate: every pod has the template that this operator computes from spec.
 	ReasonUpToDate = "UpToDate"
-	// ReasonRollPending: the spec or the operator is newer than the pods; ask for a roll.
+	// ReasonRollPending: not UpToDate: spec or the operator is newer than the pods. Set spec.update.restartRequest to a new
+	// text to ask for a rolling restart.
 	ReasonRollPending = "RollPending"
-	// ReasonRolling: UpToDate: a roll that was asked for is in progress.
+	// ReasonRolling: not UpToDate: a rolling restart that was asked for is in progress.
 	ReasonRolling = "Rolling"
-	// ReasonRollRefused: the roll would let versions run together that must not.
+	// ReasonRollRefused: not UpToDate: the operator does not apply the requested restart or change, because incompatible
+	// versions would run at the same time. The message names them.
 	ReasonRollRefused = "RollRefused"
-	// ReasonPaused: spec.paused is set.
+	// ReasonPaused: spec.paused is true: the operator changes nothing.
 	ReasonPaused = "Paused"
 	// ReasonNotPaused: the operator manages the cluster.
 	ReasonNotPaused = "NotPaused"
-	// ReasonDeprecatedFieldsUsed: spec has old fields or values; write what the message says. An earlier version may
-	// have filled them in.
+	// ReasonDeprecatedFieldsUsed: spec has old fields or values, which an earlier version may have filled in. Write what the
+	// message says instead.
 	ReasonDeprecatedFieldsUsed = "DeprecatedFieldsUsed"
 	// ReasonNoDeprecatedFields: spec has only fields and values of this version.
 	ReasonNoDeprecatedFields = "NoDeprecatedFields"

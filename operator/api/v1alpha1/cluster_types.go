@@ -6,19 +6,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Durability is when a write is acknowledged. (buffered and synced: as former versions wrote them.)
+// Durability says when a write is acknowledged. (buffered and synced are the spellings of earlier versions.)
 // +kubebuilder:validation:Enum=Buffered;Synced;buffered;synced
 type Durability string
 
 // The accepted durabilities.
 const (
-	// DurabilityBuffered: R other servers have it in their operating systems' page cache.
+	// DurabilityBuffered: R other servers have it in the page caches of their operating systems.
 	DurabilityBuffered Durability = "Buffered"
 	// DurabilitySynced: R other servers have it on their devices.
 	DurabilitySynced Durability = "Synced"
 )
 
-// ExposeType is how clients outside Kubernetes reach the cluster.
+// ExposeType says how clients outside Kubernetes reach the cluster.
 // +kubebuilder:validation:Enum=None;NodePort;LoadBalancer
 type ExposeType string
 
@@ -31,7 +31,7 @@ const (
 	ExposeLoadBalancer ExposeType = "LoadBalancer"
 )
 
-// RetentionPolicy is what happens to the volumes when the cluster is deleted.
+// RetentionPolicy says what happens to the volumes when the cluster is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type RetentionPolicy string
 
@@ -41,10 +41,10 @@ const (
 	RetentionDelete RetentionPolicy = "Delete"
 )
 
-// RAMCloudClusterSpec is what the user wants. (The rules ask for has(servers) only because the schema's
-// default for spec is checked before the defaults inside it are filled in. Fewer servers than
-// replicationFactor needs are refused when a cluster is made and when replicationFactor is raised;
-// scaling below it is a transition, answered by the condition ScaleBlocked.)
+// RAMCloudClusterSpec is the desired state of a cluster. (The rules test has(servers) only because the schema's
+// default for spec is checked before the defaults inside it are filled in. The API server refuses fewer servers than
+// replicationFactor needs when a cluster is created and when replicationFactor changes. It accepts a later change
+// to fewer servers; the operator then does not remove them and sets the condition ScaleBlocked.)
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || self.servers.replicas >= self.replicationFactor + 1 || (oldSelf.hasValue() && oldSelf.value().replicationFactor == self.replicationFactor)",optionalOldSelf=true,fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is %d and spec.replicationFactor is %d: every segment needs %d replicas on other servers than its own; accepted: servers.replicas >= %d'.format([self.servers.replicas, self.replicationFactor, self.replicationFactor, self.replicationFactor + 1])"
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || !has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is %s: a server keeps replicas of about replicationFactor (%d) times servers.memory.log (%s) and as much again as room to place them; accepted: at least %d bytes, or leave it out'.format([self.servers.backupStorage.size, self.replicationFactor, self.servers.memory.log, 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()])"
@@ -55,7 +55,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!(has(self.paused) && has(self.pause))",fieldPath=".pause",reason=FieldValueInvalid,message="spec has both paused and pause, which is its old name; accepted: paused without pause"
 // +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || self.minReplicas <= self.replicationFactor",fieldPath=".minReplicas",reason=FieldValueInvalid,messageExpression="'spec.minReplicas is %d and spec.replicationFactor is %d; accepted: 1 to %d'.format([self.minReplicas, self.replicationFactor, self.replicationFactor])"
 type RAMCloudClusterSpec struct {
-	// The coordinators: they know the servers and tables, and are not on the path of reads and writes.
+	// The coordinators. They keep the lists of servers and tables, and take no part in reads and writes.
 	// +optional
 	// +kubebuilder:default={}
 	Coordinator CoordinatorSpec `json:"coordinator,omitzero"`
@@ -69,7 +69,8 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default={}
 	Servers ServersSpec `json:"servers,omitzero"`
 
-	// R: a write is acknowledged when so many other servers have it on their volumes.
+	// Number of replicas of each segment (R). A write is acknowledged when R other servers have it; durability says
+	// whether it must be on their devices by then.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
@@ -89,10 +90,10 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default=Buffered
 	Durability Durability `json:"durability,omitempty"`
 
-	// Label that says what fails together. Servers with the same value are one failure domain, and the replicas of a segment
-	// are in different domains. kubernetes.io/hostname is the node. Kubernetes copies topology.kubernetes.io/zone and
-	// topology.kubernetes.io/region to pods since 1.35; other labels must be on the pods. Left out: each server is a domain of
-	// its own.
+	// Key of the pod label that names the failure domain. Servers with the same value are in one failure domain, and the
+	// replicas of a segment are in different domains. kubernetes.io/hostname means the node, and needs no label. Since
+	// version 1.35 Kubernetes copies topology.kubernetes.io/zone and topology.kubernetes.io/region from nodes to pods; other
+	// labels must be set on the pods. Left out: each server is a domain of its own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -114,33 +115,35 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default={}
 	Network NetworkSpec `json:"network,omitzero"`
 
-	// How clients outside Kubernetes reach the cluster. There is no authentication yet: whoever reaches the ports can read and
-	// write everything.
+	// How clients outside Kubernetes reach the cluster. Authentication is not supported yet: everyone who can reach the ports
+	// can read and write all data.
 	// +optional
 	// +kubebuilder:default={}
 	Expose ExposeSpec `json:"expose,omitzero"`
 
-	// Images, if you want others than the operator's default.
+	// Images to use instead of the operator's defaults.
 	// +optional
 	Images ImagesSpec `json:"images,omitzero"`
 
-	// How running pods are brought to a changed spec.
+	// How a changed spec is applied to running pods.
 	// +optional
 	Update UpdateSpec `json:"update,omitzero"`
 
-	// What happens to the volumes when this object is deleted.
+	// What happens to the volume claims when this object is deleted. Retain: they and the data are kept. Delete: they are
+	// deleted; the data is then deleted too, unless the storage class has the reclaim policy Retain.
 	// +optional
 	// +kubebuilder:default=Retain
 	PVCRetention RetentionPolicy `json:"pvcRetention,omitempty"`
 
-	// RAMCloudRecovery objects to keep of recoveries that are done: the latest. Those of recoveries that are not done are kept.
+	// How many RAMCloudRecovery objects of finished recoveries are kept; those of the oldest crashes are deleted. Objects of
+	// unfinished recoveries are always kept.
 	// +optional
 	// +kubebuilder:default=20
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	RecoveryHistoryLimit *int32 `json:"recoveryHistoryLimit,omitempty"`
 
-	// Stops the operator from changing this cluster. It still reports, and the cluster works.
+	// If true, the operator changes nothing of this cluster. It still updates the status, and the cluster keeps working.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -153,7 +156,7 @@ type RAMCloudClusterSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.size) || (has(oldSelf.storage) && has(oldSelf.storage.size)) || !quantity(string(self.storage.size)).isLessThan(quantity('1Gi'))",fieldPath=".storage.size",reason=FieldValueForbidden,messageExpression="'spec.coordinator.storage.size is %s and was not set, which is 1Gi: a volume cannot shrink; accepted: at least 1Gi'.format([string(self.storage.size)])"
 type CoordinatorSpec struct {
-	// Coordinators: 1, or 3 of which two stand by. Three need an etcd (spec.metadata).
+	// Number of coordinators: 1, or 3 (one leader and two standbys). 3 needs an etcd (spec.metadata).
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.coordinator.replicas is %d; accepted: 1 or 3'.format([self])"
@@ -179,8 +182,8 @@ type MetadataSpec struct {
 	ManagedEtcd *ManagedEtcdSpec `json:"managedEtcd,omitempty"`
 }
 
-// ExternalEtcdSpec names an etcd that somebody else runs. Its endpoints may change, as its members do; the prefix is a
-// part of the cluster's identity.
+// ExternalEtcdSpec names an etcd that the operator does not run. The endpoints may be changed when its members change.
+// The prefix may not: it is a part of the cluster's identity.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.tlsSecretRef) && has(self.tlsSecret))",fieldPath=".tlsSecret",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd has both tlsSecretRef (%s) and tlsSecret (%s), which is its old name; accepted: tlsSecretRef without tlsSecret'.format([self.tlsSecretRef.name, self.tlsSecret])"
 // +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",fieldPath=".prefix",reason=FieldValueForbidden,messageExpression="'spec.metadata.etcd.prefix is %s and was %s: coordinators with another prefix would found another cluster beside this one; accepted: the prefix that it was made with'.format([has(self.prefix) ? self.prefix : 'not set', has(oldSelf.prefix) ? oldSelf.prefix : 'not set'])"
@@ -193,14 +196,14 @@ type ExternalEtcdSpec struct {
 	// +kubebuilder:validation:items:MaxLength=262
 	// +kubebuilder:validation:XValidation:rule="self.all(e, e.matches('^[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}$'))",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.endpoints is %s; accepted: host:port of each member, without https://, for example etcd-0.etcd:2379'.format([self])"
 	Endpoints []string `json:"endpoints,omitempty"`
-	// The keys of this cluster begin with it, so that several clusters can share an etcd. It cannot be changed. Default:
-	// /ramcloud/NAMESPACE/NAME.
+	// Prefix of all keys of this cluster. Several clusters can share an etcd if their prefixes differ. It cannot be changed.
+	// Default: /ramcloud/NAMESPACE/NAME.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_./]*[-A-Za-z0-9_.]$')",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.prefix is %s; accepted: a path of letters, digits and - _ . / that begins with / and does not end with it, for example /ramcloud/my-cluster'.format([self])"
 	Prefix string `json:"prefix,omitempty"`
-	// Secret with ca.crt (the authority that signed the etcd's certificates), and tls.crt and tls.key (the coordinators' own).
-	// Left out: connections without TLS.
+	// Secret with ca.crt (certificate of the authority that signed the etcd's certificates), and tls.crt and tls.key (client
+	// certificate and key of the coordinators). Left out: connections without TLS.
 	// +optional
 	TLSSecretRef *SecretReference `json:"tlsSecretRef,omitempty"`
 	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
@@ -224,7 +227,7 @@ type SecretReference struct {
 // +kubebuilder:validation:XValidation:rule="self.replicas == oldSelf.replicas",fieldPath=".replicas",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.replicas is %d and was %d: members are not added or removed yet; accepted: %d'.format([self.replicas, oldSelf.replicas, oldSelf.replicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.storage) || !has(self.storage.size) || (has(oldSelf.storage) && has(oldSelf.storage.size)) || !quantity(string(self.storage.size)).isLessThan(quantity('2Gi'))",fieldPath=".storage.size",reason=FieldValueForbidden,messageExpression="'spec.metadata.managedEtcd.storage.size is %s and was not set, which is 2Gi: a volume cannot shrink; accepted: at least 2Gi'.format([string(self.storage.size)])"
 type ManagedEtcdSpec struct {
-	// Members: 1 or 3. Three survive the loss of one.
+	// Number of etcd members: 1 or 3. With 3, metadata stays available and complete when one member is lost.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.metadata.managedEtcd.replicas is %d; accepted: 1 or 3'.format([self])"
@@ -241,7 +244,7 @@ type ManagedEtcdSpec struct {
 	// Compute resources. Default: 50m CPU and 128Mi requested, at most 512Mi.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// How long old revisions are kept before they are compacted away.
+	// How long etcd keeps old revisions before it removes them (compaction), in minutes (m) or hours (h).
 	// +optional
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:MaxLength=16
@@ -249,38 +252,38 @@ type ManagedEtcdSpec struct {
 	AutoCompactionRetention string `json:"autoCompactionRetention,omitempty"`
 }
 
-// UpdateSpec says how pods are brought to a changed spec.
+// UpdateSpec says how a changed spec is applied to running pods.
 type UpdateSpec struct {
 	// Any text. A new text asks for a rolling restart: each etcd member, then each coordinator and then each server is
 	// re-created, one at a time, and only while all others are ready. A server is restarted only while every tablet is served
-	// and every segment has all replicas; without replicas it is not restarted. Without a new text nothing is restarted,
-	// whatever changes.
+	// and every segment has all replicas; without replicas it is not restarted. Other changes of spec restart no pod.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[-A-Za-z0-9_.:]*$')",reason=FieldValueInvalid,messageExpression="'spec.update.restartRequest is %s; accepted: letters, digits and - _ . :, for example 2026-01-31T10:00:00Z'.format([self])"
 	RestartRequest string `json:"restartRequest,omitempty"`
 }
 
-// StorageSpec describes one pod's volume. Where no size was written the first one must be no smaller than the default,
-// which differs: see the rules of those that have a StorageSpec.
+// StorageSpec describes one pod's volume. If spec had no size, the first size that is set must be at least the default
+// size. Coordinators, etcd members and servers have different defaults, so the types that contain a StorageSpec have
+// this rule.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",fieldPath=".storageClass",reason=FieldValueForbidden,messageExpression="'storageClass is %s and was %s: volumes that exist stay in their class; accepted: %s'.format([has(self.storageClass) ? self.storageClass : 'not set', has(oldSelf.storageClass) ? oldSelf.storageClass : 'not set', has(oldSelf.storageClass) ? oldSelf.storageClass : 'not set'])"
 type StorageSpec struct {
-	// Storage class; the cluster's default class when left out. It cannot be changed.
+	// Storage class. Left out: the default class of the Kubernetes cluster. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	StorageClass *string `json:"storageClass,omitempty"`
 
-	// Size of the volume. It can grow, if the storage class allows it. A smaller one is accepted only to take back what the
-	// condition Resizing calls infeasible. Default: for servers 2 x replicationFactor x memory.log, and a little for the file
-	// system; for a coordinator 1Gi; for a member of etcd 2Gi.
+	// Size of the volume. It can grow, if the storage class allows it. A smaller size is accepted only while
+	// status.resizing.volumesInfeasible is not 0, to undo an increase that failed. Default: for servers
+	// 2 x replicationFactor x memory.log, and a little for the file system; for a coordinator 1Gi; for a member of etcd 2Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'size is %s; accepted: a whole number of bytes, more than 0, for example 2Gi'.format([self])"
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
-// TemplateMetadata is the part of a pod's metadata that a user can add to.
+// TemplateMetadata has labels and annotations that are added to pods.
 type TemplateMetadata struct {
 	// Labels of the pods.
 	// +optional
@@ -290,10 +293,10 @@ type TemplateMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ExposeSpec says how the cluster is reached from outside.
+// ExposeSpec says how clients outside Kubernetes reach the cluster.
 type ExposeSpec struct {
-	// None, NodePort or LoadBalancer. Clients talk to every server, so each coordinator and each server gets a Service of its
-	// own. Its pod waits until that Service has an address.
+	// None, NodePort or LoadBalancer. Clients connect to every server, so each coordinator and each server gets a Service of
+	// its own, and its pod is created only when that Service has an address.
 	// +optional
 	// +kubebuilder:default=None
 	Type ExposeType `json:"type,omitempty"`
@@ -304,11 +307,11 @@ type ExposeSpec struct {
 
 // ImagesSpec overrides images.
 type ImagesSpec struct {
-	// Image of coordinator and servers. Default: the one the operator was installed with.
+	// Image of coordinators and servers. Default: the one that the operator was installed with.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Node string `json:"node,omitempty"`
-	// When the kubelet pulls the image.
+	// When the kubelet pulls the image. Default: IfNotPresent.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
@@ -318,8 +321,8 @@ type ImagesSpec struct {
 	PullSecrets []corev1.LocalObjectReference `json:"pullSecrets,omitempty"`
 }
 
-// RAMCloudCluster is a cluster that keeps tables of objects in the memory of its servers, and every
-// object's replicas on the volumes of others.
+// RAMCloudCluster is a cluster that keeps tables of objects in the memory of its servers, and the
+// replicas of each object on the volumes of other servers.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=rcc,categories=all;ramcloud

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FailureDomain is the old way to name a topology key.
+// FailureDomain is the old form of topologyKey.
 // +kubebuilder:validation:Enum=server;node;zone;label
 type FailureDomain string
 
@@ -18,7 +18,7 @@ const (
 	failureDomainLabel  FailureDomain = "label"  // the key in failureDomainLabel
 )
 
-// oldValues are the values that former versions wrote in another case.
+// The values that earlier versions wrote in another case, each with its present spelling.
 var (
 	oldDurabilities = map[Durability]Durability{"buffered": DurabilityBuffered, "synced": DurabilitySynced}
 	oldHugePages    = map[HugePages]HugePages{"none": HugePagesNone}
@@ -28,9 +28,9 @@ var (
 	}
 )
 
-// Modernize puts what is written in old fields and old values into the new ones, and says of each what to write instead,
-// in the order of the fields. Everything that reads a spec reads it afterwards: nothing else knows the old names. It
-// changes the copy that was read; what the API server has is the user's.
+// Modernize moves the content of old fields, and old spellings of values, to the new ones. For each it returns a text that
+// says what to write instead, in the order of the fields. Code reads a spec only after this, so nothing else knows the old
+// names. It changes the copy that was read, not the object in the API server.
 func (s *RAMCloudClusterSpec) Modernize() (advice []string) {
 	advice = renamed(advice, "spec.durability", &s.Durability, oldDurabilities)
 	advice = append(advice, s.modernizeFailureDomain()...)
@@ -50,8 +50,8 @@ func (s *RAMCloudClusterSpec) Modernize() (advice []string) {
 	return renamed(advice, "spec.servers.hugePages", &s.Servers.HugePages, oldHugePages)
 }
 
-// modernizeFailureDomain does so for the failure domain. A former version filled in server, so beside a topologyKey that
-// is no choice of the user's.
+// modernizeFailureDomain does this for the failure domain. topologyKey wins: an earlier version filled in the default
+// "server", so that value need not be the user's choice.
 func (s *RAMCloudClusterSpec) modernizeFailureDomain() (advice []string) {
 	key := ""
 	switch s.DeprecatedFailureDomain {

@@ -1,5 +1,5 @@
-// Package v1alpha1 is the API of RAMCloud on Kubernetes: what people declare (RAMCloudCluster) and
-// what the operator records about each server (RAMCloudServer) and each recovery of one (RAMCloudRecovery).
+// Package v1alpha1 is the API of RAMCloud on Kubernetes. Users declare a RAMCloudCluster. The operator
+// records each server (RAMCloudServer) and each recovery of a crashed server (RAMCloudRecovery).
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Transport is what messages travel over. (Lower case: as earlier versions wrote it.)
+// Transport is the network protocol of messages. (The lower-case values are the spellings of earlier versions.)
 // +kubebuilder:validation:Enum=TCP;RDMA;DPDK;tcp;rdma;dpdk
 type Transport string
 
@@ -11,7 +11,8 @@ const (
 	TransportDPDK Transport = "DPDK"
 )
 
-// NetworkProvider is how a pod gets the device that its transport needs. (Lower case: as earlier versions wrote it.)
+// NetworkProvider says how a pod gets the network device that its transport needs. (The values that begin with a
+// lower-case letter are the spellings of earlier versions.)
 // +kubebuilder:validation:Enum=Pod;SharedRDMA;SRIOV;DRA;pod;sharedRDMA;sriov;dra
 type NetworkProvider string
 
@@ -23,7 +24,7 @@ const (
 	ProviderSharedRDMA NetworkProvider = "SharedRDMA"
 	// ProviderSRIOV: a virtual function for each pod, by the SR-IOV device plugin.
 	ProviderSRIOV NetworkProvider = "SRIOV"
-	// ProviderDRA: a device by a resource claim.
+	// ProviderDRA: a device that a resource claim allocates (dynamic resource allocation).
 	ProviderDRA NetworkProvider = "DRA"
 )
 
@@ -33,27 +34,27 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider in ['Pod', 'pod']",fieldPath=".provider",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which is not supported yet; accepted: Pod'.format([self.provider])"
 // +kubebuilder:validation:XValidation:rule="!has(self.resourceName) && !has(self.networkAttachmentRef)",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which takes no device: resourceName and networkAttachmentRef are for SharedRDMA and SRIOV, which are not supported yet; accepted: leave both out'.format([has(self.provider) ? self.provider : 'Pod'])"
 type NetworkSpec struct {
-	// What messages travel over. Only TCP is supported. (Lower case: as earlier versions wrote it.)
+	// Network protocol of messages. Only TCP is supported. (The lower-case values are the spellings of earlier versions.)
 	// +optional
 	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`
-	// How a pod gets the device that its transport needs. Only Pod is supported: the pod's own network. (Lower case: as
-	// earlier versions wrote it.)
+	// How a pod gets the network device that its transport needs. Only Pod is supported: the pod's own network. (The values
+	// that begin with a lower-case letter are the spellings of earlier versions.)
 	// +optional
 	// +kubebuilder:default=Pod
 	Provider NetworkProvider `json:"provider,omitempty"`
-	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a.
+	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a. Not supported yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ResourceName string `json:"resourceName,omitempty"`
-	// The NetworkAttachmentDefinition that brings the device into the pod.
+	// NetworkAttachmentDefinition that adds the device to the pod. Not supported yet.
 	// +optional
 	NetworkAttachmentRef *NetworkAttachmentReference `json:"networkAttachmentRef,omitempty"`
 }
 
 // NetworkAttachmentReference names a NetworkAttachmentDefinition.
 type NetworkAttachmentReference struct {
-	// Its namespace. Default: that of the cluster.
+	// Namespace of the NetworkAttachmentDefinition. Default: that of the cluster.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RAMCloudRecoverySpec says which recovery of which cluster this is. The operator writes it; nothing follows from it.
+// RAMCloudRecoverySpec says which recovery of which cluster this is. The operator writes it, and does nothing because of it.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="spec of a RAMCloudRecovery does not change: it is a record of what the coordinator does; ramcloud recovery list shows the recoveries that it knows"
 type RAMCloudRecoverySpec struct {
@@ -38,8 +38,8 @@ const (
 	OutcomeLossAccepted = "LOSS_ACCEPTED"
 )
 
-// RAMCloudRecoveryStatus is what the coordinator says of the recovery: what `ramcloud recovery show -o json` prints, in camel
-// case.
+// RAMCloudRecoveryStatus is what the coordinator reports about the recovery. It has the fields that `ramcloud recovery show
+// -o json` prints, with names in camel case.
 type RAMCloudRecoveryStatus struct {
 	// The coordinator's id of the recovery.
 	// +optional
@@ -47,39 +47,39 @@ type RAMCloudRecoveryStatus struct {
 	// Id of the server that crashed.
 	// +optional
 	ServerID string `json:"serverId,omitempty"`
-	// Its name, which is that of its pod.
+	// Name of the server that crashed, which is also the name of its pod.
 	// +optional
 	ServerName string `json:"serverName,omitempty"`
-	// DETECTED, PLANNING (the log is looked for), REPLAYING, WAITING, BLOCKED (nobody can be expected to bring what is missing)
-	// or DONE.
+	// DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor), BLOCKED (something is
+	// missing, and no server that could bring it is expected) or DONE.
 	// +optional
 	State string `json:"state,omitempty"`
-	// COMPLETE, TAIL_LOST (power cuts took from all replicas what was written last) or LOSS_ACCEPTED (somebody gave up what was
-	// missing). Empty until the recovery is done, or if the coordinator does not tell.
+	// COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or LOSS_ACCEPTED (an operator accepted the
+	// loss of the missing data). Empty before the recovery is done, or if the coordinator does not report it.
 	// +optional
 	Outcome string `json:"outcome,omitempty"`
-	// Why the server was taken for dead.
+	// Why the coordinator decided that the server is dead.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// What the recovery waits for. Empty: it goes on.
+	// What the recovery waits for. Empty: it does not wait.
 	// +optional
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// Attempts that were begun. An attempt in which a recovery master fails is followed by another.
+	// Number of attempts that were started. If a recovery master fails, another attempt follows.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 	// Unix time of the server's last answer, in ms.
 	// +optional
 	CrashedAtMs int64 `json:"crashedAtMs,omitempty"`
-	// When the steps of the recovery were reached.
+	// When each step of the recovery was reached.
 	// +optional
 	TimelineMs RecoveryTimeline `json:"timelineMs,omitzero"`
-	// Bytes of the server's log.
+	// Size of the server's log, in bytes.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
-	// Bytes of it that were replayed.
+	// Bytes of the log that were replayed.
 	// +optional
 	BytesReplayed int64 `json:"bytesReplayed,omitempty"`
-	// Objects that recovery masters have.
+	// Number of objects that recovery masters have.
 	// +optional
 	Entries int64 `json:"entries,omitempty"`
 	// Partitions into which the server's tablets were divided. At most 32 are listed.
@@ -87,51 +87,51 @@ type RAMCloudRecoveryStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	Partitions []RecoveryPartition `json:"partitions,omitempty"`
-	// Partitions, in all.
+	// Number of partitions.
 	// +optional
 	PartitionsTotal int32 `json:"partitionsTotal,omitempty"`
-	// Partitions that are served again.
+	// Number of partitions that are served again.
 	// +optional
 	PartitionsDone int32 `json:"partitionsDone,omitempty"`
-	// Segments of the log that are needed, and that no server which answers has. At most 32 are listed.
+	// Segments of the log that the recovery needs and that no reachable server has. At most 32 are listed.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	BlockedSegments []BlockedSegment `json:"blockedSegments,omitempty"`
-	// Memory that the data needs, and that there is.
+	// Memory that the data needs, and memory that is free.
 	// +optional
 	Memory RecoveryMemory `json:"memory,omitzero"`
-	// The same for people.
+	// Values for display, computed from the other fields.
 	// +optional
 	Summary RecoverySummary `json:"summary,omitzero"`
 }
 
-// RecoveryTimeline has times in ms since the server's last answer. A step that was not reached has none.
+// RecoveryTimeline has times in ms since the server's last answer. A step that was not reached has no time.
 type RecoveryTimeline struct {
-	// The server was taken for dead.
+	// The coordinator decided that the server is dead.
 	// +optional
 	Verdict *int64 `json:"verdict,omitempty"`
-	// The end of its log was found.
+	// The end of the server's log was found.
 	// +optional
 	Queried *int64 `json:"queried,omitempty"`
-	// Its tablets were divided among recovery masters.
+	// The server's tablets were divided among recovery masters.
 	// +optional
 	Planned *int64 `json:"planned,omitempty"`
 	// The first tablet was served again.
 	// +optional
 	FirstKey *int64 `json:"firstKey,omitempty"`
-	// Half of the tablets were.
+	// Half of the tablets were served again.
 	// +optional
 	Half *int64 `json:"half,omitempty"`
-	// All were.
+	// All tablets were served again.
 	// +optional
 	Served *int64 `json:"served,omitempty"`
-	// Everything that was recovered had all replicas.
+	// All recovered data had all replicas again.
 	// +optional
 	Replicated *int64 `json:"replicated,omitempty"`
 }
 
-// RecoveryPartition is what one recovery master recovers.
+// RecoveryPartition is the part of the data that one recovery master recovers.
 type RecoveryPartition struct {
 	// Number of the partition.
 	// +required
@@ -144,50 +144,50 @@ type RecoveryPartition struct {
 	// State of the partition, as the coordinator names it.
 	// +optional
 	State string `json:"state,omitempty"`
-	// Bytes of the log that are in it.
+	// Bytes of the log that belong to the partition.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// BlockedSegment is a segment that is needed.
+// BlockedSegment is a segment that the recovery needs and that is missing.
 type BlockedSegment struct {
 	// Id of the segment, or "unknown".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=20
 	Segment string `json:"segment,omitempty"`
-	// Servers that had it last: name or id.
+	// Names or ids of the servers that had the last replicas of the segment.
 	// +optional
 	// +listType=atomic
 	LastHolders []string `json:"lastHolders,omitempty"`
 }
 
-// RecoveryMemory is the arithmetic of memory.
+// RecoveryMemory compares the memory that the data needs with the memory that is free.
 type RecoveryMemory struct {
-	// Bytes that the data needs.
+	// Memory that the data needs, in bytes.
 	// +optional
 	NeededBytes int64 `json:"neededBytes,omitempty"`
-	// Bytes that are free on servers that are up.
+	// Free memory of the servers that are up, in bytes.
 	// +optional
 	FreeBytes int64 `json:"freeBytes,omitempty"`
 }
 
-// RecoverySummary is for people, and computed from the rest.
+// RecoverySummary has values for display, computed from the other fields.
 type RecoverySummary struct {
 	// When the server crashed.
 	// +optional
 	CrashedAt metav1.Time `json:"crashedAt,omitzero"`
-	// From the verdict until everything was served again, for example "812ms".
+	// Time from the verdict until all tablets were served again, for example "812ms".
 	// +optional
 	Served string `json:"served,omitempty"`
-	// Size of the log.
+	// Size of the server's log.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
-// RAMCloudRecovery is the record of one recovery: how the data of a crashed server came back. The operator writes it from what
-// the coordinator tells, and nothing depends on it: it may be deleted. spec.recoveryHistoryLimit of the cluster says how many
-// are kept.
+// RAMCloudRecovery is the record of one recovery of the data of a crashed server. The operator writes it from
+// the coordinator's reports. Nothing depends on it, so it may be deleted. spec.recoveryHistoryLimit of the cluster says how
+// many are kept.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=ramcloudrecoveries,shortName=rcr,categories=ramcloud

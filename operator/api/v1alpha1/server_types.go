@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RAMCloudServerSpec says which server of which cluster this is. The operator writes it; people
-// change the RAMCloudCluster.
+// RAMCloudServerSpec says which server of which cluster this is. The operator writes it. To change a server, change the
+// RAMCloudCluster.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="spec of a RAMCloudServer does not change; change the RAMCloudCluster"
 type RAMCloudServerSpec struct {
@@ -15,13 +15,13 @@ type RAMCloudServerSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	ClusterName string `json:"clusterName,omitempty"`
-	// Which server, counted from 0; also part of the pod's name.
+	// Number of the server, from 0. It is also in the name of the pod.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Index int32 `json:"index"`
 }
 
-// ServerState is what the coordinator says of the server, or that it does not know it.
+// ServerState is the state of the server at the coordinator.
 type ServerState string
 
 // The states of a server.
@@ -29,24 +29,24 @@ const (
 	// ServerNotEnlisted: the coordinator has no live server of this name (yet).
 	ServerNotEnlisted ServerState = "NotEnlisted"
 	ServerUp          ServerState = "Up"
-	// ServerCrashed: the coordinator took it for dead; it comes back under a new id.
+	// ServerCrashed: the coordinator decided that the server is dead. When it restarts, it gets a new id.
 	ServerCrashed ServerState = "Crashed"
 	// ServerUnknown: the coordinator does not answer.
 	ServerUnknown ServerState = "Unknown"
 )
 
-// Reasons of the condition Ready of a RAMCloudServer: stable, as those of a cluster. Where the coordinator does not answer
-// it is Unknown, with ReasonCoordinatorNotAnswering.
+// Reasons of the condition Ready of a RAMCloudServer. They are stable, like those of a cluster. If the coordinator does not
+// answer, the condition is Unknown with ReasonCoordinatorNotAnswering.
 const (
 	// ReasonUp: the coordinator lists the server as up.
 	ReasonUp = "Up"
 	// ReasonNotEnlisted: the coordinator has no live server of this name (yet); the message says what its pod waits for.
 	ReasonNotEnlisted = "NotEnlisted"
-	// ReasonCrashed: the coordinator took the server for dead; it comes back under a new id.
+	// ReasonCrashed: the coordinator decided that the server is dead. When it restarts, it gets a new id.
 	ReasonCrashed = "Crashed"
 )
 
-// RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
+// RAMCloudServerStatus is what the coordinator and Kubernetes report about the server.
 type RAMCloudServerStatus struct {
 	// Ready: the coordinator lists the server as up.
 	// +optional
@@ -62,40 +62,42 @@ type RAMCloudServerStatus struct {
 	// Why the state is not Up.
 	// +optional
 	StateReason string `json:"stateReason,omitempty"`
-	// The coordinator's id of the running server. A restarted server has a new one.
+	// Id of the running server at the coordinator. Each restart gives the server a new id.
 	// +optional
 	Incarnation string `json:"incarnation,omitempty"`
 	// Address of the server inside the cluster.
 	// +optional
 	Locator string `json:"locator,omitempty"`
-	// Address of the server outside, if it is exposed.
+	// Address of the server for clients outside Kubernetes, if it is exposed.
 	// +optional
 	LocatorOutside string `json:"locatorOutside,omitempty"`
 	// Version of the server.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Tablets it serves.
+	// Number of tablets that the server serves.
 	// +optional
 	Tablets int32 `json:"tablets"`
-	// Objects that it holds.
+	// Number of objects that the server has.
 	// +optional
 	Objects int64 `json:"objects,omitempty"`
 	// Log memory in use.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
 	// +optional
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
-	// Log memory in all.
+	// Size of the log memory.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
 	// Where the server runs.
 	// +optional
 	Placement ServerPlacement `json:"placement,omitzero"`
-	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that unasked.
+	// The pod differs from what the RAMCloudCluster asks for. It is restarted only when spec.update.restartRequest of the
+	// RAMCloudCluster asks for it.
 	// +optional
 	PendingRestart bool `json:"pendingRestart,omitempty"`
-	// Highest generation of the server's volume claims so far: the name of a claim that does not exist any more is not used again.
+	// Highest generation of the server's volume claims so far. The generation is in the name of a claim, and the name of a
+	// claim that no longer exists is not used again.
 	// +optional
 	VolumeGeneration int32 `json:"volumeGeneration,omitempty"`
 	// The last time the pod failed.
@@ -108,17 +110,17 @@ type ServerPlacement struct {
 	// Name of the node.
 	// +optional
 	Node string `json:"node,omitempty"`
-	// Failure domain, as the coordinator knows it.
+	// Failure domain that the server reported to the coordinator.
 	// +optional
 	FailureDomain string `json:"failureDomain,omitempty"`
 }
 
-// RAMCloudServer is one server of a RAMCloudCluster, as the operator and the coordinator see it. It has
-// the name of its pod.
+// RAMCloudServer is the record of one server of a RAMCloudCluster, as the operator and the coordinator see it. It has
+// the same name as its pod.
 //
-// It has no finalizer: nothing of a server can be moved before it goes yet, and an object that waits
-// for an operator which was uninstalled would be stranded. Pods and volumes belong to the
-// RAMCloudCluster, so deleting this record by accident does not restart a server.
+// It has no finalizer: data cannot be moved away from a server yet, and an object with a finalizer could not be
+// deleted after the operator was uninstalled. Pods and volumes belong to the RAMCloudCluster, so deleting this
+// record by accident does not restart a server.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=rcs,categories=ramcloud

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// HugePages is the size of the pages under a server's memory. (none: as former versions wrote it.)
+// HugePages is the size of the memory pages of a server's log. (none is the spelling of earlier versions.)
 // +kubebuilder:validation:Enum=None;2Mi;1Gi;none
 type HugePages string
 
@@ -26,21 +26,22 @@ const (
 	VolumeModeBlock      VolumeMode = "Block"
 )
 
-// CleaningMode is whether a server uses the memory of overwritten and deleted objects again.
+// CleaningMode says how a server reclaims the memory of overwritten and deleted objects.
 // +kubebuilder:validation:Enum=Off;OneLevel;TwoLevel
 type CleaningMode string
 
 // The modes.
 const (
-	// CleaningOff: memory is used once.
+	// CleaningOff: memory is never reclaimed.
 	CleaningOff CleaningMode = "Off"
 	// CleaningOneLevel: memory and disks are cleaned together.
 	CleaningOneLevel CleaningMode = "OneLevel"
-	// CleaningTwoLevel: memory is compacted by itself, and disks are cleaned when they need it.
+	// CleaningTwoLevel: memory is compacted alone, without writing to disks; disks are cleaned less often, when they need it.
 	CleaningTwoLevel CleaningMode = "TwoLevel"
 )
 
-// ServersSpec describes the servers. (A limit that a former version accepted stays, so that such a cluster can be scaled.)
+// ServersSpec describes the servers. (A memory limit that is too low, but that an earlier version accepted, remains
+// accepted while it and hashTableFraction stay the same and memory.log does not grow. So other fields can be changed.)
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cpu) && has(self.resources))",fieldPath=".resources",reason=FieldValueInvalid,message="spec.servers has both cpu and resources; accepted: cpu (whole cores, memory is derived) or resources (all of it by you)"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || !has(self.memory.log) || quantity(string(self.resources.limits['memory'])).asApproximateFloat() >= quantity(string(self.memory.log)).asApproximateFloat() * (1.0 + (has(self.memory.hashTableFraction) ? quantity(string(self.memory.hashTableFraction)).asApproximateFloat() : 0.125)) + 201326592.0",optionalOldSelf=true,fieldPath=".resources.limits.memory",reason=FieldValueInvalid,messageExpression="'spec.servers.resources.limits.memory is %s and servers.memory.log is %s: the log, its hash table and 192Mi would not fit; accepted: at least %dMi, or leave resources out'.format([self.resources.limits['memory'], self.memory.log, int((quantity(string(self.memory.log)).asApproximateFloat() * (1.0 + (has(self.memory.hashTableFraction) ? quantity(string(self.memory.hashTableFraction)).asApproximateFloat() : 0.125)) + 201326592.0 + 1048575.0) / 1048576.0)])"
@@ -48,7 +49,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.resources)",fieldPath=".resources",reason=FieldValueInvalid,messageExpression="'spec.servers has both hugePages (%s) and resources; accepted: hugePages with cpu (memory is derived) or resources without hugePages'.format([self.hugePages])"
 // +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.memory) || !has(self.memory.log) || quantity(string(self.memory.log)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",fieldPath=".memory.log",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s and spec.servers.hugePages is %s; accepted: a multiple of %s'.format([self.memory.log, self.hugePages, self.hugePages])"
 type ServersSpec struct {
-	// How many servers. Fewer than exist is refused (condition ScaleBlocked), because tablets cannot be moved yet.
+	// Number of servers. The operator removes no servers: a number below that of existing servers only sets the condition
+	// ScaleBlocked, because tablets and replicas cannot be moved yet.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -60,13 +62,13 @@ type ServersSpec struct {
 	// +kubebuilder:default={}
 	Memory MemorySpec `json:"memory,omitzero"`
 
-	// Pages for the log. None: ordinary pages, which the kernel may join to larger ones. 2Mi or 1Gi: pages that are reserved
-	// on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
+	// Memory pages of the log. None: ordinary pages, or transparent huge pages if the kernel offers them. 2Mi or 1Gi: huge
+	// pages that are reserved on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
 	// +optional
 	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
 
-	// Whether the memory of overwritten and deleted objects is used again.
+	// How the memory of overwritten and deleted objects is reclaimed.
 	// +optional
 	Cleaning CleaningSpec `json:"cleaning,omitzero"`
 
@@ -74,7 +76,8 @@ type ServersSpec struct {
 	// +optional
 	CPU *CPUSpec `json:"cpu,omitempty"`
 
-	// Compute resources of your own, instead of cpu and of the memory that is derived from log, hash table and buffers.
+	// Compute resources of each server, instead of cpu and of the memory request that the operator computes from log, hash
+	// table and buffers.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
@@ -90,25 +93,26 @@ type ServersSpec struct {
 
 // MemorySpec sizes a server's memory.
 type MemorySpec struct {
-	// Memory of the log, which holds the objects. Servers that run get another size one after the other, without a restart,
-	// where Kubernetes can change the memory of their pods; else they get it when they are restarted (condition Resizing).
+	// Memory of the log, which has the objects. A changed size is applied to one running server after the other, without a
+	// restart, if Kubernetes can change the memory of running pods. Otherwise a server gets it when it is restarted (condition
+	// Resizing).
 	// +optional
 	// +kubebuilder:default="256Mi"
 	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('64Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s; accepted: a whole number of bytes, at least 64Mi (8 segments)'.format([self])"
 	Log *resource.Quantity `json:"log,omitempty"`
 
-	// Memory of the hash table, as a fraction of the log's.
+	// Memory of the hash table, as a fraction of memory.log.
 	// +optional
 	// +kubebuilder:default="0.125"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0')) && !quantity(string(self)).isGreaterThan(quantity('1'))",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.hashTableFraction is %s; accepted: more than 0 and at most 1, for example 125m'.format([self])"
 	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
 }
 
-// CleaningSpec says how a server uses memory again.
+// CleaningSpec says how a server reclaims memory.
 type CleaningSpec struct {
-	// Off: memory is used once. Count every write and delete ever made; when the log is full, writes end with OUT_OF_MEMORY.
-	// OneLevel: memory and disks are cleaned together. TwoLevel: memory first, which writes nothing to disks; they are cleaned
-	// when they need it. Left out: what the servers' image does by itself, which is OneLevel.
+	// Off: memory is never reclaimed. Every write and delete uses up log memory, and when the log is full, writes fail with
+	// OUT_OF_MEMORY. OneLevel: memory and disks are cleaned together. TwoLevel: memory is compacted alone, which writes
+	// nothing to disks; disks are cleaned when they need it. Left out: the default of the servers' image, which is OneLevel.
 	// +optional
 	Mode CleaningMode `json:"mode,omitempty"`
 }
@@ -117,22 +121,22 @@ type CleaningSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.reactors >= 1 && self.reactors <= self.cores && self.reactors <= 64",fieldPath=".reactors",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.reactors is %d and spec.servers.cpu.cores is %d: each reactor polls for requests and needs a core; accepted: 1 to the number of cores, at most 64'.format([self.reactors, self.cores])"
 type CPUSpec struct {
-	// Cores requested. Each reactor uses up to one. Syncing, metrics and the kernel use a part of another.
+	// Number of cores requested. Each reactor uses up to one core. Syncing, metrics and the kernel use a part of another core.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Cores int32 `json:"cores,omitempty"`
-	// Requests equal limits. So the pod's quality of service is Guaranteed, and a kubelet with the static CPU manager gives
-	// it cores of its own.
+	// If true, limits equal requests. So the pod's quality of service is Guaranteed, and a kubelet with the static CPU manager
+	// gives it exclusive cores.
 	// +optional
 	Guaranteed bool `json:"guaranteed,omitempty"`
-	// Threads that serve data. Each polls for its own requests.
+	// Number of threads that serve data. Each polls for its own requests.
 	// +optional
 	// +kubebuilder:default=1
 	Reactors int32 `json:"reactors,omitempty"`
-	// Threads that clean, beside the reactors. They sleep while nothing is to be cleaned, and otherwise share the cores that
-	// reactors leave. 0: the first reactor cleans between its other work. Left out: what the servers' image does by itself,
-	// which is 1.
+	// Number of threads that clean, besides the reactors. They sleep while there is nothing to clean, and otherwise use the
+	// CPU time that the reactors leave. 0: the first reactor cleans between its other work. Left out: the default of the
+	// servers' image, which is 1.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 16",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.cleaners is %d; accepted: 0 to 16, or leave it out'.format([self])"
 	Cleaners *int32 `json:"cleaners,omitempty"`
@@ -143,8 +147,8 @@ type CPUSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.volumeMode) || !has(oldSelf.volumeMode) || self.volumeMode == oldSelf.volumeMode",fieldPath=".volumeMode",reason=FieldValueForbidden,messageExpression="'spec.servers.backupStorage.volumeMode is %s and was %s: the volumes that there are cannot be used in another way; accepted: %s'.format([self.volumeMode, oldSelf.volumeMode, oldSelf.volumeMode])"
 type BackupStorageSpec struct {
 	StorageSpec `json:",inline"`
-	// Filesystem: a file system with one large file in it. Block: a raw device for nothing else. The container runtime must
-	// give the device to the pod's user, because servers are not root (for containerd:
+	// Filesystem: a file system with one large file in it. Block: a raw device, used for nothing else. For Block, the
+	// container runtime must give the device to the pod's user, because servers do not run as root (for containerd:
 	// device_ownership_from_security_context).
 	// +optional
 	// +kubebuilder:default=Filesystem
@@ -153,7 +157,7 @@ type BackupStorageSpec struct {
 
 // ServerTemplate has additions to a server's pod.
 type ServerTemplate struct {
-	// Labels and annotations of the pods. The operator's own labels win.
+	// Labels and annotations that are added to the pods. Where names are equal, the operator's own labels win.
 	// +optional
 	Metadata TemplateMetadata `json:"metadata,omitzero"`
 	// Labels that a node must have.
@@ -166,8 +170,8 @@ type ServerTemplate struct {
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// Constraints without a label selector get one that selects the cluster's servers. Default: spread
-	// over hosts where possible.
+	// Topology spread constraints of the pods. A constraint without a label selector gets one that selects the cluster's
+	// servers. Default: the servers are spread over nodes where possible.
 	// +optional
 	// +listType=atomic
 	TopologySpread []corev1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
