@@ -196,8 +196,8 @@ Result<DirectIo> parse_direct_io(const std::string& text) {
                               direct_io_name, "auto, always and never");
 }
 constexpr const char* kDirectIoHelp =
-    "with --durability synced, write replicas past the operating system's cache: always, never, or "
-    "auto, where the file system allows it";
+    "with --durability synced: write replicas without the operating system's cache (O_DIRECT): "
+    "always, never, or auto (if the file system supports it)";
 
 /// --huge-pages: the size of a page, 0 for none.
 Result<uint64_t> parse_huge_pages(const std::string& text) {
@@ -259,25 +259,31 @@ void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
       "connections to the data port at once; further ones are closed",
       count(o.data.max_connections));
   add("--max-connections-per-peer", o.data.max_connections_per_peer, between(0, 1'000'000),
-      "the same for one peer address; 0: no limit of its own",
+      "connections to the data port from one peer address; further ones are closed; 0: no limit "
+      "for one address",
       count(o.data.max_connections_per_peer));
   add("--max-silent-connections", o.data.max_silent_connections, between(1, 1'000'000),
-      "connections to the data port that have said no hello; one more closes the oldest of them",
+      "connections to the data port that have not sent a hello message yet; one more closes the "
+      "oldest of them",
       count(o.data.max_silent_connections));
   add("--max-outstanding", o.data.max_outstanding, between(1, 1'000'000),
-      "unanswered requests of one connection; more wait in its socket",
+      "outstanding (unanswered) requests of one connection; further ones wait in its socket",
       count(o.data.max_outstanding));
   add("--max-unsent", o.data.max_pending_bytes, size_at_least(2 * wire::kMaxBodyBytes),
-      "bytes that may wait for one slow reader; above, its connection is closed",
+      "unsent bytes of one connection whose peer reads slowly; if there are more, the connection "
+      "is closed",
       exact_size(o.data.max_pending_bytes));
   add("--max-buffered", o.data.max_buffered_bytes, size_at_least(4 * wire::kMaxBodyBytes),
       "memory for messages of all connections: input, replies in progress or held, unsent output; "
-      "replies wait at three quarters, above the limit the oldest connections are closed",
+      "if three quarters are used, replies wait; above the limit, the connections with the oldest "
+      "incomplete message are closed",
       exact_size(o.data.max_buffered_bytes));
   add("--hello-timeout", o.data.hello_timeout, duration_between(100ms, 10min),
-      "how long a new connection may take to say hello", exact_duration(o.data.hello_timeout));
+      "how long a new connection may take to send its hello message; then it is closed",
+      exact_duration(o.data.hello_timeout));
   add("--message-timeout", o.data.message_timeout, duration_between(1s, 1h),
-      "how long a peer may take for the rest of a message, or to read what waits for it",
+      "how long a peer may take to send the rest of a message, or to read the output that waits "
+      "for it; then its connection is closed",
       exact_duration(o.data.message_timeout));
   add("--max-http-connections", o.http.max_connections, between(1, 10'000),
       "connections to the HTTP port at once", count(o.http.max_connections));
@@ -288,20 +294,17 @@ void add_limits(CLI::App& app, LimitOptions& o, bool has_admin) {
 
 void add_cleaning(CLI::App& app, server::CleaningOptions& o) {
   add_parsed(app, "--cleaning", o.levels, parse_levels,
-             "whether the memory of overwritten and deleted objects is used again: two-level "
-             "(memory first, "
-             "disks less often), one-level (memory and disks alike), or off",
+             "how the memory of overwritten and deleted objects is reclaimed: two-level (memory "
+             "first, disks less often), one-level (memory and disks together), or off (never)",
              "one-level");
-  add_parsed(
-      app, "--cleaner-threads", o.threads, between(0, kMaxCleanerThreads),
-      "threads that clean, beside the reactors; 0: the first reactor cleans between its other "
-      "work",
-      "1");
-  add_parsed(
-      app, "--cleaner-policy", o.policy, parse_policy,
-      "what is cleaned first: cost-benefit (much to win, and old), greedy (most to win), or lfs "
-      "(the formula of log-structured file systems)",
-      "cost-benefit");
+  add_parsed(app, "--cleaner-threads", o.threads, between(0, kMaxCleanerThreads),
+             "threads that clean, besides the reactors; 0: the first reactor cleans between its "
+             "other work",
+             "1");
+  add_parsed(app, "--cleaner-policy", o.policy, parse_policy,
+             "which segments are cleaned first: cost-benefit (much dead space, and old), greedy "
+             "(most dead space), or lfs (the formula of log-structured file systems)",
+             "cost-benefit");
 }
 
 void add_metadata(CLI::App& app, MetadataPlace& place) {
@@ -317,32 +320,35 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
   add_parsed(app, "--listen", o.listen, address, "address for servers and clients",
              "127.0.0.1:11100");
   add_parsed(app, "--listen-outside", o.listen_outside, optional_of(parse_host_port),
-             "a second address: clients that come in by it are given outside addresses", "");
+             "a second address, for clients outside the cluster: they are given the outside "
+             "addresses of all daemons",
+             "");
   add_parsed(app, "--advertise", o.advertise, address,
-             "address that others reach --listen by (default: --listen)", "");
+             "address that others use to reach --listen (default: --listen)", "");
   add_parsed(app, "--admin-listen", o.admin_listen, address, "address of the admin API (gRPC)",
              "127.0.0.1:11101");
   add_parsed(app, "--admin-advertise", o.admin_advertise, optional_of(parse_host_port),
-             "address that others reach --admin-listen by (default: --admin-listen)", "");
+             "address that others use to reach --admin-listen (default: --admin-listen)", "");
   add_parsed(app, "--admin-advertise-outside", o.admin_advertise_outside,
-             optional_of(parse_host_port), "the same from outside the cluster", "");
+             optional_of(parse_host_port),
+             "address that clients outside the cluster use to reach --admin-listen", "");
   add_parsed(app, "--http-listen", o.http_listen, address,
              "address of /metrics, /healthz and /readyz", "127.0.0.1:11102");
   add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
-             "address that others reach --listen-outside by", "");
+             "address that clients outside the cluster use to reach --listen-outside", "");
   add_metadata(app, o.metadata);
   add_parsed(app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
-             "with etcd: how long a crashed or partitioned leader keeps the others from leading",
+             "with etcd: lease of the leader; after a leader crashed or was partitioned, no other "
+             "coordinator can become leader for this long",
              "5s");
   add_parsed(app, "--server-silence", o.server_silence, duration_between(500ms, 10min),
-             "a server that is silent for this long is condemned, if half of the servers answer; a "
-             "process that ended is detected at once",
+             "a server that does not answer for this long is marked CRASHED, if at least half of "
+             "the servers answer; a process that ended is detected at once",
              "5s");
-  add_parsed(
-      app, "--volume-return", o.volume_return, duration_between(1s, 24h),
-      "how long a crashed server's volume is expected back: a recovery that lacks a part of a "
-      "log waits so long, then it is BLOCKED",
-      "10m");
+  add_parsed(app, "--volume-return", o.volume_return, duration_between(1s, 24h),
+             "how long a crashed server is expected to come back with its volume: a recovery that "
+             "lacks a part of a log waits this long, then it is BLOCKED",
+             "10m");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
   add_limits(app, o.limits, true);
   add_common(app, o.common);
@@ -357,31 +363,35 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--listen", o.listen, address, "address for clients and other servers",
              "127.0.0.1:11200");
   add_parsed(app, "--advertise", o.advertise, optional_of(parse_host_port),
-             "address that others reach --listen by (default: --listen)", "");
+             "address that others use to reach --listen (default: --listen)", "");
   add_parsed(app, "--advertise-host", o.advertise_host, parse_host,
-             "the host of --advertise, in place of the one there: a name or an address without a "
-             "port, IPv6 with or without brackets",
+             "host that replaces the one in --advertise: a name or an address without a port, IPv6 "
+             "with or without brackets",
              "");
   add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
-             "the same from outside the cluster", "");
+             "address that clients outside the cluster use to reach --listen", "");
   add_parsed(app, "--http-listen", o.http_listen, address,
              "address of /metrics, /healthz and /readyz", "127.0.0.1:11202");
-  add_parsed(app, "--dir", o.dir, parse_folder,
-             "folder for replicas of other servers' data, or a block device for nothing else", "")
+  add_parsed(
+      app, "--dir", o.dir, parse_folder,
+      "folder for replicas of other servers' data, or a block device that is used for nothing else",
+      "")
       ->required();
   add_parsed(app, "--name", o.name, as_is,
              "stable name shown to people (default: the advertised address)", "");
   add_parsed(app, "--failure-domain", o.failure_domain, as_is,
-             "servers of one domain never hold replicas of each other (default: the name)", "");
+             "failure domain of this server; servers in one domain never have replicas of each "
+             "other's data (default: the name)",
+             "");
   add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory for data",
              "256MiB");
   add_parsed(app, "--log-memory-max", o.log_bytes_most, size_at_least(kMinLogBytes),
-             "what `ramcloud server set` may raise --log-memory to: address space, which takes no "
-             "memory (default: 16 x --log-memory, at least 16GiB)",
+             "largest --log-memory that `ramcloud server set` can set later; it reserves address "
+             "space, no memory (default: 16 x --log-memory, at least 16GiB)",
              "");
   add_parsed(app, "--huge-pages", o.huge_page_bytes, parse_huge_pages,
-             "pages for --log-memory: 2Mi or 1Gi pages reserved on the machine, or none: ordinary "
-             "pages, which the kernel may join to larger ones",
+             "pages of --log-memory: 2Mi or 1Gi (huge pages that are reserved on the machine), or "
+             "none (ordinary pages, or transparent huge pages if the kernel offers them)",
              "none");
   add_parsed(app, "--hash-table-memory", o.hash_table_bytes, size_at_least(64u << 10),
              "memory for the hash table (default: an eighth of --log-memory)", "");
@@ -395,15 +405,17 @@ void add_server(CLI::App& app, ServerOptions& o) {
       "DEGRADED (default: one less than --replicas, at least 1)",
       "");
   add_parsed(app, "--flush-interval", o.flush_interval, parse_flush_interval,
-             "how long replica bytes may stay in the operating system's cache", "10ms");
+             "how long replica bytes may be only in the operating system's cache before they are "
+             "synced to the device",
+             "10ms");
   add_parsed(app, "--read-lease", o.read_lease, duration_between(100ms, 10s),
-             "how long a server answers reads after the backups of its newest data, or with "
-             "--replicas 0 the coordinator, confirmed it last; others serve its tablets later than "
-             "that, if it dies",
+             "how long a server may answer reads after the last confirmation by the backups of its "
+             "newest data (with --replicas 0: by the coordinator); if it dies, other servers serve "
+             "its tablets only after this time",
              "500ms");
   add_parsed(app, "--backup-silence", o.backup_silence, duration_between(500ms, 10min),
-             "a backup of a server's newest data that is silent for this long is replaced, if "
-             "another can take its place",
+             "a backup of a server's newest data that does not answer for this long is replaced, "
+             "if another backup can take its place",
              "1s");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
   add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
@@ -411,13 +423,12 @@ void add_server(CLI::App& app, ServerOptions& o) {
   add_parsed(app, "--reactors", o.reactors, between(1, kMaxReactors), kReactorsHelp, "1");
   add_cleaning(app, o.cleaning);
   add_parsed(app, "--disk-read-speed", o.read_bytes_per_second, size_at_least(1u << 20),
-             "bytes a second that --dir's device reads; placement uses it (default: measured at "
-             "start)",
+             "read speed of --dir's device in bytes per second, for the placement of replicas "
+             "(default: measured at start)",
              "");
   add_parsed(app, "--recovery-bandwidth", o.recovery_bytes_per_second, size_at_least(1u << 20),
-             "bytes a second of dead servers' logs that this server replays at most, so that a "
-             "recovery leaves room for its clients and its network; recoveries take longer "
-             "(default: no limit)",
+             "most bytes per second of dead servers' logs that this server replays: a limit leaves "
+             "bandwidth to clients, and recoveries take longer (default: no limit)",
              "");
   add_limits(app, o.limits, false);
   add_common(app, o.common);
@@ -426,18 +437,19 @@ void add_server(CLI::App& app, ServerOptions& o) {
 void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
   const auto address = [](const std::string& text) { return parse_host_port(text); };
   add_parsed(app, "--servers", o.servers, between(1, 64), "number of servers", "4");
-  add_parsed(app, "--dir", o.dir, parse_folder, "folder for everything the cluster keeps", "")
+  add_parsed(app, "--dir", o.dir, parse_folder, "folder for all files of the cluster", "")
       ->required();
   add_parsed(app, "--listen", o.listen, address,
-             "the coordinator's address; the other ports follow from it", "127.0.0.1:11100");
+             "address of the coordinator; the other daemons use ports after this one",
+             "127.0.0.1:11100");
   add_parsed(app, "--replicas", replicas, optional_count(0, 7),
-             "copies of every segment (default: what DIR was created with; at first 3, or one less "
-             "than there are servers)",
+             "copies of every segment (default: as DIR was created; for a new DIR 3, or one less "
+             "than --servers if that is fewer)",
              "");
-  add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes), "memory a server",
-             "256MiB");
+  add_parsed(app, "--log-memory", o.log_bytes, size_at_least(kMinLogBytes),
+             "memory of each server for data", "256MiB");
   add_parsed(app, "--backup-size", o.backup_bytes, size_at_least(kMinLogBytes),
-             "disk space a server (default: 2 x replicas x --log-memory)", "");
+             "disk space of each server for replicas (default: 2 x replicas x --log-memory)", "");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
   add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
   add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");
@@ -445,7 +457,8 @@ void add_dev(CLI::App& app, DevOptions& o, std::optional<uint32_t>& replicas) {
              "of each server: " + std::string(kReactorsHelp), "1");
   add_cleaning(app, o.cleaning);
   app.add_flag("--processes", o.processes,
-               "one process a role, listed in DIR/processes.json, instead of one for all");
+               "run each daemon in a process of its own, listed in DIR/processes.json, instead of "
+               "all in one process");
   add_limits(app, o.limits, true);
   add_common(app, o.common);
 }
@@ -742,9 +755,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   MetadataOptions importing;
   auto* exports =
       add_metadata_command(*metadata, command.metadata, "export", "Writes all metadata to a file",
-                           "where to; - is standard output");
-  add_metadata_command(*metadata, importing, "import", "Fills an empty store from such a file",
-                       "where from; - is standard input");
+                           "file to write; - is standard output");
+  add_metadata_command(*metadata, importing, "import",
+                       "Fills an empty metadata store from an exported file",
+                       "file to read; - is standard input");
   add_server(*server, command.server);
   add_dev(*dev, command.dev, replicas);
   std::vector<std::string> words(argv + 1, argv + argc);
