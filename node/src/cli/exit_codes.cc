@@ -14,8 +14,10 @@ constexpr Row kRows[] = {
     {kExitFailed, "a check failed (for example a corrupt replica), or any failure not named below"},
     {kExitUsage, "wrong usage: an unknown option, a missing or malformed argument or input line"},
     {kExitNotFound, "no such table or key"},
-    {kExitUnavailable, "nobody could answer before the deadline; nothing was changed"},
-    {kExitRefused, "refused: a condition failed, it exists already, a limit, memory is full"},
+    {kExitUnavailable, "no server could answer before the deadline; nothing was changed"},
+    {kExitRefused,
+     "refused: a condition failed, the table or object exists already, a limit was reached, or "
+     "memory is full"},
     {kExitIndeterminate, "the reply was lost: the change may or may not have happened"},
 };
 

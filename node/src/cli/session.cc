@@ -83,8 +83,8 @@ void needs_cluster(CLI::App& command, Session& session, std::function<int()> act
 void add_format_options(CLI::App& command, FormatArguments& arguments) {
   command
       .add_option("--format", arguments.format,
-                  "Of the file: jsonl (JSON lines) or csv (RFC 4180). Default: by its ending, csv "
-                  "or CSV, else jsonl")
+                  "Format of the file: jsonl (JSON lines) or csv (RFC 4180). Default: csv if its "
+                  "name ends in .csv or .CSV, otherwise jsonl")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"jsonl", "csv"}));
   command.add_option("--key-column", arguments.key_column, "With csv: the column of the keys")

@@ -110,7 +110,7 @@ void add_shape_options(CLI::App& command, BenchArguments& arguments) {
   command
       .add_option(
           "--clients", arguments.clients,
-          "Operations in flight at a time (default: one a connection, with --slo at least 64)")
+          "Operations in flight at a time (default: one per connection, with --slo at least 64)")
       ->check(CLI::Range(1u, 4096u));
   command
       .add_option("--connections", arguments.connections,
@@ -128,7 +128,9 @@ void add_shape_options(CLI::App& command, BenchArguments& arguments) {
   command.add_option("--key-size", arguments.key_size, "Bytes of a key")
       ->capture_default_str()
       ->check(CLI::Range(1u, wire::kMaxKeyBytes));
-  command.add_option("--keys", arguments.keys, "How many keys, written before it starts")
+  command
+      .add_option("--keys", arguments.keys,
+                  "Number of keys; they are written before the measurement")
       ->capture_default_str()
       ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
   command
@@ -140,14 +142,16 @@ void add_shape_options(CLI::App& command, BenchArguments& arguments) {
           "Which keys: uniform, zipfian (some are popular) or latest (new ones are)")
       ->default_str(std::string(workload::distribution_name(arguments.distribution)))
       ->check(CLI::Validator(check_distribution, ""));
-  command.add_option("--theta", arguments.theta, "How uneven zipfian and latest are")
+  command.add_option("--theta", arguments.theta, "Skew of zipfian and latest")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.9999));
 }
 
 void add_length_options(CLI::App& command, BenchArguments& arguments) {
   const CLI::Validator duration(check_duration, "");
-  CLI::Option* ops = command.add_option("--ops", arguments.ops, "So many operations, however long")
+  CLI::Option* ops = command
+                         .add_option("--ops", arguments.ops,
+                                     "Number of operations to measure, instead of --duration")
                          ->check(positive());
   command.add_option("--duration", arguments.duration, "How long to measure")
       ->capture_default_str()
@@ -159,11 +163,11 @@ void add_length_options(CLI::App& command, BenchArguments& arguments) {
   CLI::Option* rate =
       command
           .add_option("--rate", arguments.rate,
-                      "Operations that begin in a second, whether or not earlier ones are done")
+                      "Operations that start per second, even if earlier ones are not done")
           ->check(CLI::Range(uint64_t{1}, uint64_t{100'000'000}));
   command
       .add_option("--slo", arguments.slo,
-                  "Search the highest rate with which a percentile of the latency keeps a bound, "
+                  "Search the highest rate at which a percentile of the latency is within a bound, "
                   "for example p99.9=1ms; each trial takes --duration or --ops")
       ->type_name("pPERCENT=DURATION")
       ->excludes(rate)
@@ -179,7 +183,7 @@ void add_workload(CLI::App& group, Session& session, const workload::Workload& w
   add_length_options(*command, *arguments);
   CLI::Option* table = command->add_option("--table", arguments->table,
                                            "An existing table, whose keys 0... are overwritten");
-  command->add_option("--span", arguments->span, "Tablets of the table made for the run")
+  command->add_option("--span", arguments->span, "Tablets of the table that is created for the run")
       ->capture_default_str()
       ->excludes(table)
       ->check(CLI::Range(1u, 1'000'000u));
@@ -188,7 +192,9 @@ void add_workload(CLI::App& group, Session& session, const workload::Workload& w
       ->add_option("--histogram", arguments->histogram_file,
                    "Write the latencies' percentiles to this file, as HdrHistogram does")
       ->type_name("FILE");
-  command->add_option("--plot", arguments->plot_file, "Draw them to this file, as SVG")
+  command
+      ->add_option("--plot", arguments->plot_file,
+                   "Draw the latencies' percentiles to this file, as SVG")
       ->type_name("FILE");
   needs_cluster(*command, session, [&session, arguments] { return bench(session, *arguments); });
 }
@@ -200,10 +206,10 @@ void add_bench_command(CLI::App& app, Session& session) {
   group->require_subcommand(0, 1);
   group->footer(
       "Closed loop: each client sends its next operation when the last was answered. With --rate,\n"
-      "operations begin on time and wait for a free client if there is none, and their waiting is\n"
-      "part of their latency (no coordinated omission). With --slo such runs search the highest "
-      "rate\n"
-      "that keeps a bound. Without --table a table is made for the run and dropped after it.\n\n"
+      "operations start on time. If no client is free they wait, and this wait is a part of their\n"
+      "latency (no coordinated omission). With --slo such runs search the highest rate whose "
+      "latency\n"
+      "is within a bound. Without --table, a table is created for the run and dropped after it.\n\n"
       "Examples:\n"
       "  ramcloud bench read --clients 8 --duration 10s\n"
       "  ramcloud bench write --size 1000 --span 3 --json > write.json\n"

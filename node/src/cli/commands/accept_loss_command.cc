@@ -194,23 +194,26 @@ void add_accept_loss_commands(CLI::App& group, Session& session) {
   auto wanted = std::make_shared<LossRequest>();
   CLI::App* accept = group.add_subcommand(
       "accept-loss",
-      "Give up what a BLOCKED recovery lacks, so that the rest is served. Without --yes: show what "
-      "is lost, and the command that accepts it");
+      "Accept the loss of the data that a BLOCKED recovery lacks, so that the rest is served. "
+      "Without --yes: show what is lost, and the command that accepts it");
   accept
       ->add_option("ID", wanted->server_id,
                    "The crashed server's id, as `ramcloud recovery list` shows it")
       ->required()
       ->check(recovery_id());
-  accept->add_flag("--yes", wanted->confirmed,
-                   "Do it, for ever. What comes back later is not used any more");
-  accept->add_option("--token", wanted->token,
-                     "With --yes: as the preview shows it, so that only what you have seen is "
-                     "accepted. Without a token it is whatever is missing by now");
-  accept->add_option("--reason", wanted->reason, "Why; kept for ever, with your name");
+  accept->add_flag(
+      "--yes", wanted->confirmed,
+      "Do it. It cannot be undone: replicas that come back later are not used any more");
+  accept->add_option(
+      "--token", wanted->token,
+      "With --yes: the token of the preview, so that only the loss that you have seen is accepted. "
+      "Without a token, everything that is missing now is accepted");
+  accept->add_option("--reason", wanted->reason,
+                     "The reason; it is recorded for ever, with your name");
   needs_cluster(*accept, session, [&session, wanted] { return accept_loss(session, *wanted); });
 
   CLI::App* list = group.add_subcommand(
-      "losses", "List what was given up by accept-loss: it is never forgotten");
+      "losses", "List the losses that were accepted with accept-loss; they are recorded for ever");
   needs_cluster(*list, session, [&session] { return losses(session); });
 }
 

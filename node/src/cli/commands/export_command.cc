@@ -125,16 +125,17 @@ void add_export_command(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand("export", "Write all objects of a table to a file");
   command->add_option("TABLE", arguments->table, "The table")->required();
-  command->add_option("FILE", arguments->file, "Where to; - is standard output")
+  command->add_option("FILE", arguments->file, "File to write; - is standard output")
       ->capture_default_str();
   add_format_options(*command, arguments->wanted);
   command->add_flag("--sort", arguments->sort,
-                    "Order by key bytes; holds the whole table in memory");
+                    "Sort by key bytes; keeps the whole table in memory");
   command->footer(
-      "The lines are what `ramcloud import` reads: key and value where the bytes are UTF-8 text,\n"
-      "else key_b64 and value_b64. With --format csv they are two columns under a header line;\n"
+      "The lines are what `ramcloud import` reads: key and value if the bytes are UTF-8 text,\n"
+      "otherwise key_b64 and value_b64. With --format csv they are two columns under a header "
+      "line;\n"
       "bytes that are not text need a column whose name ends in _b64, which is base64. Without\n"
-      "--sort the order means nothing.\n\n"
+      "--sort the order is arbitrary.\n\n"
       "Examples:\n"
       "  ramcloud export users users.jsonl\n"
       "  ramcloud export users users.csv --value-column value_b64\n"

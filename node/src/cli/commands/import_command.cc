@@ -286,7 +286,7 @@ void add_import_command(CLI::App& app, Session& session) {
   auto arguments = std::make_shared<ImportArguments>();
   CLI::App* command = app.add_subcommand("import", "Write the objects of a file into a table");
   command->add_option("TABLE", arguments->table, "The table")->required();
-  command->add_option("FILE", arguments->file, "What to read; - is standard input")->required();
+  command->add_option("FILE", arguments->file, "File to read; - is standard input")->required();
   add_format_options(*command, arguments->wanted);
   command
       ->add_option("--resume", arguments->resume,
@@ -297,20 +297,23 @@ void add_import_command(CLI::App& app, Session& session) {
       ->check(CLI::Range(1u, 4096u));
   CLI::Option* create =
       command->add_flag("--create", arguments->create, "Create the table if there is none");
-  command->add_option("--span", arguments->span, "With --create: into how many tablets")
+  command
+      ->add_option("--span", arguments->span,
+                   "With --create: number of tablets, each on a different server")
       ->capture_default_str()
       ->needs(create)
       ->check(CLI::Range(1u, 1'000'000u));
   command->footer(
       "Each line is {\"key\":\"...\",\"value\":\"...\"}; key_b64 and value_b64 hold bytes that are "
       "not\n"
-      "text, as base64. In a csv file the first line names the columns, and other columns "
-      "than\n"
-      "the two are not looked at. Of two objects with one key the later wins. The import stops at\n"
-      "the first error, naming the line; running it again does no harm.\n\n"
-      "With --resume, repeat the command after an interruption, even a kill. It continues after "
+      "text, as base64. In a csv file the first line names the columns; all columns but\n"
+      "these two are ignored. If a key occurs twice, the later object wins. The import stops at "
       "the\n"
-      "last object before which all are acknowledged. Another file, table or format is refused.\n\n"
+      "first error and names the line; it is safe to run it again.\n\n"
+      "With --resume, run the same command again after an interruption, even after a kill. It\n"
+      "continues after the last object up to which all objects were acknowledged. A different "
+      "file,\n"
+      "table or format is refused.\n\n"
       "Examples:\n"
       "  ramcloud import users users.jsonl --create --span 3\n"
       "  ramcloud import users users.csv --key-column id --value-column email\n"

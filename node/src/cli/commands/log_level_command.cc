@@ -81,7 +81,7 @@ void add_log_level_command(CLI::App& app, Session& session) {
       ->type_name("HOST:PORT")
       ->excludes(server);
   command->footer(
-      "A change lasts until the daemon ends; --log-level of ramcloudd is what it starts with.");
+      "A change lasts until the daemon ends. A daemon starts with its flag --log-level.");
   needs_cluster(*command, session,
                 [&session, arguments] { return log_level(session, *arguments); });
 }

@@ -33,13 +33,14 @@ int upgrade(Session& session, bool yes) {
 }  // namespace
 
 void add_metadata_command(CLI::App& app, Session& session) {
-  CLI::App* metadata = app.add_subcommand("metadata", "The metadata that the coordinators keep");
+  CLI::App* metadata =
+      app.add_subcommand("metadata", "Upgrade the format of the coordinators' metadata");
   metadata->require_subcommand(1);
   auto yes = std::make_shared<bool>(false);
   CLI::App* command = metadata->add_subcommand(
       "upgrade",
-      "Write the metadata in the newest format; first all coordinators must run this version");
-  command->add_flag("--yes", *yes, "There is no way back");
+      "Write the metadata in the newest format. All coordinators must run this version before");
+  command->add_flag("--yes", *yes, "Do it. It cannot be undone");
   needs_cluster(*command, session, [&session, yes] { return upgrade(session, *yes); });
 }
 

@@ -281,26 +281,25 @@ void add_del(CLI::App& app, Session& session, std::shared_ptr<ObjectArguments> a
   CLI::App* command = app.add_subcommand("del", "Delete one object; prints the version it had");
   add_key(*command, *arguments);
   add_version_conditions(*command, *arguments);
-  command->add_flag("--ignore-missing", arguments->ignore_missing, "An absent object is no error");
+  command->add_flag("--ignore-missing", arguments->ignore_missing,
+                    "A missing object is not an error");
   needs_cluster(*command, session, [&session, arguments] { return del(session, *arguments); });
 }
 
 void add_incr(CLI::App& app, Session& session, std::shared_ptr<ObjectArguments> arguments) {
-  CLI::App* command =
-      app.add_subcommand("incr", "Add to the number an object holds; prints the sum");
+  CLI::App* command = app.add_subcommand("incr", "Add to the number in an object; prints the sum");
   add_key(*command, *arguments);
-  command->add_option("DELTA", arguments->delta, "What is added; may be negative")
+  command->add_option("DELTA", arguments->delta, "Number to add; may be negative")
       ->default_str("1");
-  command->add_option("--as", arguments->number_type, "How the 8 bytes are read: int64 or double")
+  command->add_option("--as", arguments->number_type, "Type of the number: int64 or double")
       ->type_name("TYPE")
       ->capture_default_str()
       ->check(CLI::IsMember({"int64", "double"}));
   add_existence_conditions(*command, *arguments);
   add_version_conditions(*command, *arguments);
   command->footer(
-      "The object's value is 8 bytes, little-endian: an integer, which wraps around, or "
-      "or\n"
-      "a double. An absent object counts as 0 and is created.\n\n"
+      "The object's value is 8 bytes, little-endian: an integer, which wraps around, or\n"
+      "a double. A missing object counts as 0 and is created.\n\n"
       "Examples:\n"
       "  ramcloud incr counters visits\n"
       "  ramcloud incr counters visits 10\n"
@@ -315,11 +314,14 @@ void add_mget(CLI::App& app, Session& session, std::shared_ptr<ObjectArguments> 
   command->add_option("KEYS", arguments->keys, "The keys, or - for the lines of standard input")
       ->required();
   command->add_flag("--key-b64", arguments->key_b64, "KEYS are base64, for keys that are not text");
-  command->add_flag("--ignore-missing", arguments->ignore_missing, "Absent objects are no error");
+  command->add_flag("--ignore-missing", arguments->ignore_missing,
+                    "Missing objects are not an error");
   command->footer(
-      "Prints KEY<tab>VALUE a line in the order of KEYS, unprintable bytes as \\xNN; with -o json "
-      "one\nJSON object a line with its version. Keys that cannot be read are named on standard "
-      "error;\nthe others are printed.\n\n"
+      "Prints one line KEY<tab>VALUE for each object, in the order of KEYS, with unprintable bytes "
+      "as\n"
+      "\\xNN; with -o json one JSON object on each line, with its version. Keys that cannot be "
+      "read\n"
+      "are named on standard error; the others are printed.\n\n"
       "Examples:\n"
       "  ramcloud mget users alice bob\n"
       "  ramcloud scan users --keys-only | ramcloud mget users - -o json\n");

@@ -151,19 +151,19 @@ struct ListArguments {
 
 void add_list_options(CLI::App& command, Session& session) {
   auto arguments = std::make_shared<ListArguments>();
-  CLI::Option* watched =
-      command.add_flag("--watch", arguments->watch,
-                       "Go on until interrupted: bars on a terminal, else a line for each change");
-  command.add_option("--interval", arguments->interval, "How often --watch asks")
+  CLI::Option* watched = command.add_flag(
+      "--watch", arguments->watch,
+      "Repeat until interrupted: progress bars on a terminal, otherwise a line for each change");
+  command.add_option("--interval", arguments->interval, "Time between two queries of --watch")
       ->capture_default_str()
       ->type_name("DURATION")
       ->needs(watched)
       ->check(interval());
   command.footer(
-      "STATE is DETECTED, PLANNING, REPLAYING, WAITING, BLOCKED, or DONE of one that ended. "
-      "SECONDS "
-      "are\nsince the server's last answer, or from there until all was served. ? is not known. "
-      "With\n-o json, --watch prints one object a line.");
+      "STATE is DETECTED, PLANNING, REPLAYING, WAITING, BLOCKED or, after the end, DONE. SECONDS "
+      "is\n"
+      "the time since the server's last answer; after the end, the time from that answer until\n"
+      "everything was served. ? means: not known. With -o json, --watch prints one object a line.");
   needs_cluster(command, session, [&session, arguments] {
     if (!arguments->watch) return list(session);
     return watch(session, parse_duration(arguments->interval).value_or(1s));
@@ -174,7 +174,8 @@ void add_list_options(CLI::App& command, Session& session) {
 
 void add_recovery_command(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand(
-      "recovery", "Show how crashed servers are recovered, and give up what is lost");
+      "recovery",
+      "Show the recoveries of crashed servers, and accept the loss of data that is missing");
   group->require_subcommand(1);
   add_list_options(*group->add_subcommand("list",
                                           "List recoveries of crashed servers, and what they wait "

@@ -235,27 +235,27 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
 
 void add_replica_commands(CLI::App& app, Session& session) {
   CLI::App* group =
-      app.add_subcommand("replica", "Look into backup folders, without any server running");
+      app.add_subcommand("replica", "Inspect the replicas in backup folders; no server has to run");
   group->require_subcommand(0, 1);
 
   auto path = std::make_shared<std::string>();
   CLI::App* command = group->add_subcommand(
-      "dump", "Verify a frames file and list the replicas in it; exit 1 names what is damaged");
+      "dump", "Verify a frames file and list its replicas; names what is damaged and exits with 1");
   command->add_option("FILE", *path, "A server's frames file, or its folder")->required();
   command->footer("Example:\n  ramcloud replica dump /var/lib/ramcloud/frames\n");
   runs(*command, session, [&session, path] { return dump(session, *path); });
 
   auto arguments = std::make_shared<RebuildArguments>();
   command = group->add_subcommand(
-      "rebuild", "Print the data set that the replicas in these folders hold, as JSON lines");
+      "rebuild", "Rebuild the data from the replicas in these folders and print it as JSON lines");
   command->add_option("DIR", arguments->paths, "The servers' folders")->required();
   command->add_option("--table", arguments->table, "Only the objects of the table with this id")
       ->check(positive());
   command
-      ->add_option(
-          "--fence", arguments->fences,
-          "MASTER:SEGMENT:EPOCH, as the coordinator holds it (`ramcloud servers -o json`): "
-          "open replicas of this master below them do not count; may be repeated")
+      ->add_option("--fence", arguments->fences,
+                   "MASTER:SEGMENT:EPOCH from the coordinator (`ramcloud servers -o json`): open "
+                   "replicas of this master count only if their segment and epoch are at least "
+                   "these; may be repeated")
       ->check([](const std::string& text) {
         return parse_fence(text) ? std::string()
                                  : fmt::format(
@@ -266,8 +266,7 @@ void add_replica_commands(CLI::App& app, Session& session) {
   command
       ->add_option("--recovered", arguments->recovered,
                    "ID of a server that the cluster has recovered (`ramcloud recovery list`): "
-                   "others own its data, and what is left of its log is not looked at; may be "
-                   "repeated")
+                   "other servers own its data, so the rest of its log is ignored; may be repeated")
       ->check(positive());
   command->footer(
       "The lines are those of `ramcloud export`, ordered by table and key, with a field \"table\" "

@@ -69,14 +69,14 @@ void add_scan_command(CLI::App& app, Session& session) {
   CLI::App* command =
       app.add_subcommand("scan", "Print all objects of a table, in no particular order");
   command->add_option("TABLE", arguments->table, "The table")->required();
-  command->add_flag("--keys-only", arguments->keys_only, "Leave the values out");
-  command->add_flag("--count", arguments->count, "Print only how many there are");
+  command->add_flag("--keys-only", arguments->keys_only, "Print only the keys");
+  command->add_flag("--count", arguments->count, "Print only the number of objects");
   command->add_option("--limit", arguments->limit, "Stop after this many objects")
       ->check(positive());
   command->footer(
-      "Prints KEY<tab>VALUE a line, unprintable bytes as \\xNN; with -o json one JSON object a "
-      "line\n"
-      "with its version.\n\n"
+      "Prints one line KEY<tab>VALUE for each object, with unprintable bytes as \\xNN; with -o "
+      "json\n"
+      "one JSON object on each line, with its version.\n\n"
       "Examples:\n"
       "  ramcloud scan users --count\n"
       "  ramcloud scan users --keys-only --limit 10\n");

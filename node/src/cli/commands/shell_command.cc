@@ -116,18 +116,17 @@ class Shell {
 void add_shell_command(CLI::App& app, Session& session) {
   auto keep_going = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("shell", "Type commands, or read them from a script");
-  command->add_flag("--keep-going", *keep_going, "Of a script: go on after a command that failed");
+  command->add_flag("--keep-going", *keep_going,
+                    "In a script: continue after a command that failed");
   command->footer(
       "Every line is a command as it would follow `ramcloud`, with words split and quoted as in a\n"
       "shell; nothing is expanded, # begins a comment. All of them use one connection. At a "
       "terminal\n"
       "lines can be edited, Tab completes commands, options and names of tables, and lines are "
       "kept\n"
-      "in $XDG_STATE_HOME/ramcloud/history (~/.local/state/ramcloud/history). Else standard input "
-      "is\n"
-      "a script: it ends at the first command that fails, with its exit code; commands in it "
-      "cannot\n"
-      "read standard input.\n\n"
+      "in $XDG_STATE_HOME/ramcloud/history (~/.local/state/ramcloud/history). Otherwise\n"
+      "standard input is a script. It ends at the first command that fails, with its exit code;\n"
+      "commands in it cannot read standard input.\n\n"
       "Examples:\n"
       "  ramcloud shell\n"
       "  ramcloud shell < commands.txt\n");

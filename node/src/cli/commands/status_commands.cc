@@ -374,8 +374,9 @@ void add_server_commands(CLI::App& app, Session& session) {
   needs_cluster(*list, session, [&session] { return servers(session); });
 
   auto id = std::make_shared<uint64_t>(0);
-  CLI::App* show = group->add_subcommand("show", "Show all that is known of one server");
-  show->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")
+  CLI::App* show =
+      group->add_subcommand("show", "Show everything that the coordinator knows about one server");
+  show->add_option("ID", *id, "The server's id, as `ramcloud server list` shows it")
       ->required()
       ->check(positive());
   needs_cluster(*show, session, [&session, id] { return show_server(session, *id); });
@@ -383,11 +384,10 @@ void add_server_commands(CLI::App& app, Session& session) {
   auto setting = std::make_shared<std::string>();
   CLI::App* set = group->add_subcommand(
       "set",
-      "Change the memory of a running server's log. Growing takes about half a second a GiB; "
-      "shrinking takes as long as cleaning. The same again tells how far it is. A restart goes "
-      "back "
-      "to --log-memory");
-  set->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")
+      "Change the memory of a running server's log. Growing takes about half a second per GiB; "
+      "shrinking takes as long as cleaning. Run the same command again to see the progress. After "
+      "a restart the server has --log-memory again");
+  set->add_option("ID", *id, "The server's id, as `ramcloud server list` shows it")
       ->required()
       ->check(positive());
   set->add_option(
@@ -399,27 +399,32 @@ void add_server_commands(CLI::App& app, Session& session) {
                 [&session, id, setting] { return set_server(session, *id, *setting); });
 
   auto wanted = std::make_shared<Condemn>();
-  CLI::App* condemn_command = group->add_subcommand(
-      "condemn",
-      "Declare a server crashed for ever: its tablets are unavailable, its replicas do not count. "
-      "For a server that will not come back while failure detection is SUSPECT");
-  condemn_command->add_option("ID", wanted->id, "Its id, as `ramcloud server list` shows it")
+  CLI::App* condemn_command =
+      group->add_subcommand("condemn",
+                            "Mark a server as CRASHED. This is final: its tablets are unavailable "
+                            "until they are recovered, and its replicas do not count. Use it for a "
+                            "server that will not come back while failure detection is SUSPECT");
+  condemn_command
+      ->add_option("ID", wanted->id, "The server's id, as `ramcloud server list` shows it")
       ->required()
       ->check(positive());
-  condemn_command->add_flag("--yes", wanted->yes, "Do it; else only say what would happen");
-  condemn_command->add_flag(
-      "--force", wanted->force,
-      "Also a server that answers. It ends itself within seconds; until then it may serve");
-  condemn_command->add_option("--reason", wanted->reason, "Why; kept with the server");
+  condemn_command->add_flag("--yes", wanted->yes,
+                            "Do it; without --yes, only print what would happen");
+  condemn_command->add_flag("--force", wanted->force,
+                            "Do it even if the server answers. Such a server ends itself within "
+                            "seconds; it may serve until then");
+  condemn_command->add_option("--reason", wanted->reason,
+                              "The reason; it is recorded with the server");
   needs_cluster(*condemn_command, session,
                 [&session, wanted] { return condemn(session, *wanted); });
 
-  CLI::App* release_command = group->add_subcommand(
-      "release",
-      "Ask whether the volume of a server that is not UP may be wiped: print the reason, and the "
-      "token if it may. Exits with 1 if it may not. No server starts with the volume before the "
-      "token expires");
-  release_command->add_option("ID", *id, "Its id, as `ramcloud server list` shows it")->required();
+  CLI::App* release_command =
+      group->add_subcommand("release",
+                            "Ask whether the volume of a server that is not UP may be erased. "
+                            "Prints the reason, and a token if it may; exits with 1 if it may not. "
+                            "No server can start with the volume before the token expires");
+  release_command->add_option("ID", *id, "The server's id, as `ramcloud server list` shows it")
+      ->required();
   needs_cluster(*release_command, session, [&session, id] { return release(session, *id); });
 }
 
@@ -452,7 +457,7 @@ void add_status_commands(CLI::App& app, Session& session) {
 
   auto table = std::make_shared<std::string>();
   command = app.add_subcommand("tablets", "List tablets and the servers that have them");
-  command->add_option("TABLE", *table, "Only those of this table");
+  command->add_option("TABLE", *table, "Only the tablets of this table");
   needs_cluster(*command, session, [&session, table] { return tablets(session, *table); });
 }
 

@@ -56,9 +56,9 @@ void add_table_commands(CLI::App& app, Session& session) {
   group->require_subcommand(0, 1);
 
   CLI::App* command = group->add_subcommand(
-      "create", "Create a table; one that exists with the same span is left as it is");
+      "create", "Create a table; changes nothing if it exists with the same span");
   command->add_option("NAME", arguments->name, "The table's name, 1 to 255 bytes")->required();
-  command->add_option("--span", arguments->span, "Into how many tablets, on as many servers")
+  command->add_option("--span", arguments->span, "Number of tablets, each on a different server")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));
   needs_cluster(*command, session, [&session, arguments] { return create(session, *arguments); });

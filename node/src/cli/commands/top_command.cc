@@ -166,13 +166,15 @@ void add_top_command(CLI::App& app, Session& session) {
       ->capture_default_str()
       ->type_name("DURATION")
       ->check(interval());
-  command->add_option("--count", arguments->count, "So many times, then end; 0: until interrupted")
+  command->add_option("--count", arguments->count, "Number of updates; 0: until interrupted")
       ->capture_default_str();
   command->footer(
-      "P99 is of the operations of the last interval, from arrival to reply; BUSY the share of a "
-      "core\nthe server worked; LIVE the part of the log that live objects take, MEMORY the part "
-      "in use;\nLAG what is appended and not on all replicas yet; LACKING the segments that lack "
-      "a replica.\nWith -o json one line an interval.");
+      "P99 is the latency from arrival to reply of the operations of the last interval. BUSY is "
+      "the\n"
+      "share of a core that the server used. LIVE is the part of the log memory that live objects\n"
+      "take, MEMORY the part in use. LAG is what is appended but not on all replicas yet. LACKING "
+      "is\n"
+      "the number of segments that lack a replica. With -o json, one line for each interval.");
   needs_cluster(*command, session, [&session, arguments] { return top(session, *arguments); });
 }
 

@@ -211,11 +211,11 @@ void add_operation(CLI::App& group, Session& session, bool write) {
   arguments->write = write;
   CLI::App* command = group.add_subcommand(
       write ? "write" : "read",
-      write ? "Write a key several times; the value stays" : "Read a key several times");
+      write ? "Write a key several times; the object keeps the value" : "Read a key several times");
   command->add_option("TABLE", arguments->table, "The table's name")->required();
   command->add_option("KEY", arguments->key, "The object's key")->required();
-  if (write) command->add_option("VALUE", arguments->value, "What is written")->required();
-  command->add_option("--times", arguments->times, "How often; the median is shown")
+  if (write) command->add_option("VALUE", arguments->value, "Value to write")->required();
+  command->add_option("--times", arguments->times, "Number of operations; the median is shown")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1000u));  // limited by the size of the trace rings of busy servers
   needs_cluster(*command, session, [&session, arguments] { return trace(session, *arguments); });
@@ -228,9 +228,9 @@ void add_trace_command(CLI::App& app, Session& session) {
       app.add_subcommand("trace", "Show where the time of one operation goes, step by step");
   group->require_subcommand(0, 1);
   group->footer(
-      "Every daemon keeps its last events in memory (its HTTP port's /trace); this joins those of\n"
-      "the client, the master and the backups. Steps of different machines are as exact as their\n"
-      "clocks agree.");
+      "Every daemon keeps its last events in memory (its HTTP port's /trace); this command\n"
+      "combines those of the client, the master and the backups. Steps of different machines are\n"
+      "only as exact as the clocks of the machines agree.");
   add_operation(*group, session, false);
   add_operation(*group, session, true);
 }
