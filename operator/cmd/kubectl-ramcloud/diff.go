@@ -31,11 +31,12 @@ const (
 func (p *plugin) diffCommand() *cobra.Command {
 	timeout := 20 * time.Second
 	command := &cobra.Command{
-		Use: "diff [CLUSTER]", Short: "Show what a roll would change of the pods of a cluster", Args: cobra.MaximumNArgs(1), ValidArgsFunction: p.completeCluster,
-		Long: "Compares the templates that the pods of a cluster were made from with those that the operator would use after a\n" +
-			"roll. A new text in spec.update.restartRequest asks for a roll: etcd, coordinators, then servers, one at a time, and\n" +
-			"pods that are made later. Values that differ from pod to pod are shown as ${ramcloud:name} and the like.\n\n" +
-			"Exit code 0: nothing would change. 1: something would. 2: an error, so that nobody knows.",
+		Use: "diff [CLUSTER]", Short: "Show what a rolling restart would change in the pods of a cluster", Args: cobra.MaximumNArgs(1), ValidArgsFunction: p.completeCluster,
+		Long: "Compares the templates of the pods of a cluster with those that the operator would use after a rolling restart. A new\n" +
+			"text in spec.update.restartRequest asks for one: of etcd, then coordinators, then servers, one at a time. Pods that are\n" +
+			"created later have the new templates, too. Values that differ from pod to pod are shown as ${ramcloud:name} and the\n" +
+			"like.\n\n" +
+			"Exit code 0: nothing would change. 1: something would change. 2: an error, so the result is not known.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

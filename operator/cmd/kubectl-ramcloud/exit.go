@@ -7,7 +7,8 @@ import (
 
 // exitCodes is the help text for codeOf.
 const exitCodes = `Exit codes: 0 done, 1 failed, 2 a command, flag or argument is not accepted, 3 --wait timed out. "cli" ends with the
-exit code of the command that it ran. "diff" ends with 1 when a roll would change something, and with 2 on an error.`
+exit code of the command that it ran. "diff" ends with 1 if a rolling restart would change
+something, and with 2 on an error.`
 
 const (
 	exitFailed   = 1

@@ -67,7 +67,7 @@ func (p *plugin) command() *cobra.Command {
 		Use: "kubectl-ramcloud", Short: "Look at RAMCloud clusters on Kubernetes, and restart or pause them",
 		Long: `Looks at RAMCloud clusters on Kubernetes, restarts their members, and pauses the operator.
 
-Without a name, a command is about the only RAMCloudCluster of the namespace. Write kubectl's own flags
+Without a name, a command uses the RAMCloudCluster of the namespace, if there is only one. Write kubectl's own flags
 (--namespace, --context, --as, …) after the name of the plugin: kubectl ramcloud status --context=prod.
 
 ` + exitCodes,
@@ -77,11 +77,11 @@ Without a name, a command is about the only RAMCloudCluster of the namespace. Wr
 	root.SetOut(p.out)
 	p.flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		p.aboutOne("status", "Say in one screen how a cluster is and what it waits for", p.status),
+		p.aboutOne("status", "Show the state of a cluster, and what it waits for, on one screen", p.status),
 		p.aboutOne("servers", "List the servers of a cluster", p.servers),
-		p.aboutOne("recoveries", "List how the data of crashed servers came back, and what a recovery waits for", p.recoveries),
-		p.aboutOne("tables", "List the tables of a cluster, asked from its coordinator", p.tables),
-		p.aboutOne("explain", "Say why a cluster is not as spec asks for, and what to do", p.explain),
+		p.aboutOne("recoveries", "List the recoveries of crashed servers, and what they wait for", p.recoveries),
+		p.aboutOne("tables", "List the tables of a cluster, as its coordinator reports them", p.tables),
+		p.aboutOne("explain", "Explain why a cluster differs from its spec, and what to do", p.explain),
 		p.diffCommand(), p.topCommand(), p.cliCommand(), p.logsCommand(), p.reportCommand(),
 		p.restartCommand(), p.pauseCommand(), p.resumeCommand(),
 		p.aboutOne("connect", "Print how to connect from inside, from outside and through port-forwarding", p.connect),

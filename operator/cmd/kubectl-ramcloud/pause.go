@@ -21,15 +21,15 @@ func isPaused(c *ramcloudv1.RAMCloudCluster) bool { return c.Spec.Paused || c.Sp
 func (p *plugin) pauseCommand() *cobra.Command {
 	return p.pausing(true, "paused", metav1.ConditionTrue, &cobra.Command{
 		Use: "pause [CLUSTER]", Short: "Stop the operator from changing a cluster",
-		Long: "Sets spec.paused. The operator changes nothing of the cluster, but still reports. The cluster works, but a pod that\n" +
-			"ends is not re-created. With --wait the command returns when the operator has seen it.",
+		Long: "Sets spec.paused. The operator changes nothing of the cluster, but still updates its status. The cluster keeps\n" +
+			"working, but a pod that ends is not re-created. With --wait the command returns when the operator has seen the change.",
 	})
 }
 
 func (p *plugin) resumeCommand() *cobra.Command {
 	return p.pausing(false, "resumed", metav1.ConditionFalse, &cobra.Command{
 		Use: "resume [CLUSTER]", Short: "Let the operator manage a paused cluster again",
-		Long: "Removes spec.paused. With --wait the command returns when the operator has seen it.",
+		Long: "Removes spec.paused. With --wait the command returns when the operator has seen the change.",
 	})
 }
 

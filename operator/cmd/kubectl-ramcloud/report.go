@@ -33,9 +33,9 @@ func (p *plugin) reportCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "report [CLUSTER]", Short: "Write a redacted bundle of resources, events, logs, metrics and traces", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.completeCluster,
-		Long: "Writes a bundle with which somebody else can diagnose a problem: the cluster's objects, events, logs, metrics and\n" +
-			"traces. Secrets are never read. Values of environment variables, and whatever looks like a password, key or\n" +
-			"token, are left out. errors.txt in the bundle lists what could not be read.",
+		Long: "Writes a bundle for the diagnosis of a problem by others: the cluster's objects, events, logs, metrics and traces.\n" +
+			"Secrets are never read. Values of environment variables, and everything that looks like a password, key or token,\n" +
+			"are left out. errors.txt in the bundle lists what could not be read.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster(cmd.Context(), args)
 			if err != nil {
@@ -52,7 +52,7 @@ func (p *plugin) reportCommand() *cobra.Command {
 			if err := errors.Join(err, out.Close()); err != nil {
 				return err
 			}
-			fmt.Fprintf(p.out, "%s: %d files. Look through it before you give it away.\n", file, len(names))
+			fmt.Fprintf(p.out, "%s: %d files. Look through it before you send it to others.\n", file, len(names))
 			return nil
 		},
 	}

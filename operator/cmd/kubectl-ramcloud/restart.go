@@ -38,11 +38,11 @@ func (p *plugin) restartCommand() *cobra.Command {
 one when all others are ready. The next server waits until the cluster is whole: every tablet is served and every
 segment has all replicas. With --wait the command returns when all were restarted.
 
---component restarts those of one kind; the command itself goes from one to the next and waits for each. --member
-restarts one. Both evict pods, as kubectl drain does, so disruption budgets protect what is needed.
+--component restarts the members of one kind: the command restarts one after the other and waits for each. --member
+restarts one member. Both evict pods, as kubectl drain does, so disruption budgets apply.
 
-Only the operator restarts servers. It restarts none of a cluster without replicas, nor the only one: its data would be
-lost.`,
+Only the operator restarts servers. It does not restart servers of a cluster without replicas, nor the only server of a
+cluster, because their data would be lost.`,
 		Example: "  kubectl ramcloud restart demo --wait\n  kubectl ramcloud restart demo --component=etcd\n" +
 			"  kubectl ramcloud restart demo --member=demo-coordinator-0 --wait",
 	}, r.run)

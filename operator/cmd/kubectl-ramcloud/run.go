@@ -127,9 +127,9 @@ func (p *plugin) logsCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.component, "component", "", "only coordinator, server or etcd")
-	flags.BoolVarP(&o.follow, "follow", "f", false, "go on printing")
+	flags.BoolVarP(&o.follow, "follow", "f", false, "continue with new lines")
 	flags.Int64Var(&o.tail, "tail", 50, "lines of each pod; -1: all")
-	flags.DurationVar(&o.since, "since", 0, "only what is newer, for example 10m")
+	flags.DurationVar(&o.since, "since", 0, "only lines that are newer than this, for example 10m")
 	return command
 }
 
@@ -199,7 +199,7 @@ func (p *plugin) readLog(ctx context.Context, namespace, pod string, options *co
 func (p *plugin) topCommand() *cobra.Command {
 	interval, count := 2*time.Second, 0
 	command := &cobra.Command{
-		Use: "top [CLUSTER]", Short: "Show what each server does, as the coordinator hears it", Args: cobra.MaximumNArgs(1),
+		Use: "top [CLUSTER]", Short: "Show what each server does, as the coordinator reports it", Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.completeCluster,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if interval < 100*time.Millisecond {
@@ -214,8 +214,8 @@ func (p *plugin) topCommand() *cobra.Command {
 			})
 		},
 	}
-	command.Flags().DurationVar(&interval, "interval", interval, "how often")
-	command.Flags().IntVar(&count, "count", count, "so many times, then end; 0: until interrupted")
+	command.Flags().DurationVar(&interval, "interval", interval, "time between two updates")
+	command.Flags().IntVar(&count, "count", count, "number of updates; 0: until interrupted")
 	return command
 }
 
