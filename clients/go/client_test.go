@@ -388,9 +388,9 @@ func TestCodesHaveTheNamesOfTheProtocol(t *testing.T) {
 
 func TestLeaderInAMessage(t *testing.T) {
 	for message, address := range map[string]string{
-		"this coordinator stands by; the leader is tcp:host=a,port=1": "a:1",
+		"this coordinator is a standby; the leader is tcp:host=a,port=1": "a:1",
 		"the leader is tcp:host=10.0.0.1,port=11100, ask there":       "10.0.0.1:11100",
-		"this coordinator does not lead, and knows of no leader":      "",
+		"this coordinator is not the leader, and knows of no leader":      "",
 		"": "",
 	} {
 		if got := leaderIn(message); got != address {

@@ -338,7 +338,7 @@ func TestAnOperatorCondemnsWhatDetectionWaitsFor(t *testing.T) {
 	r.eventuallyDetection("SUSPECT")
 	id := fmt.Sprint(ids[r.daemons[0].Name].ID)
 	looked := command("condemn", id)
-	if looked.code == 0 || !strings.Contains(looked.stdout, "would be CRASHED") || !strings.Contains(looked.stderr, "--yes") {
+	if looked.code == 0 || !strings.Contains(looked.stdout, "would be marked CRASHED") || !strings.Contains(looked.stderr, "--yes") {
 		t.Errorf("without --yes: %+v", looked)
 	}
 	if r.status().ServersUp != 3 {

@@ -71,7 +71,7 @@ func TestAVolumeIsReleasedWhenNobodyNeedsIt(t *testing.T) {
 
 	p := c.restart(victim)
 	c.eventually("the refusal to start with the volume", func() bool {
-		return strings.Contains(p.log.String(), "was released to be wiped")
+		return strings.Contains(p.log.String(), "was released to be erased")
 	})
 	if up := c.status().ServersUp; up != 3 {
 		t.Errorf("%d servers are up, want 3", up)

@@ -238,7 +238,7 @@ Status FrameStore::may_take(FrameClass frame_class) const {
             fmt::format("{}: the last {} free frames are kept for new heads", path_, free_.size())};
   }
   if (free_.empty() && ending_ > 0) {
-    return {StatusCode::kRetry, path_ + ": a frame is free as soon as its last write has ended"};
+    return {StatusCode::kRetry, path_ + ": a frame becomes free when its last write has ended"};
   }
   if (free_.empty()) {
     return {StatusCode::kNoSpace,

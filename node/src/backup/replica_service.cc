@@ -91,9 +91,9 @@ void ReplicaService::list_changed() {
 
 Status ReplicaService::frozen_status(uint64_t master_id) {
   RC_SOMETIMES("backup.frozen_master_is_refused");
-  return {
-      StatusCode::kCrashed,
-      fmt::format("master {} is being recovered: nothing of it is taken here any more", master_id)};
+  return {StatusCode::kCrashed,
+          fmt::format("master {} is being recovered: this backup accepts no more of its data",
+                      master_id)};
 }
 
 /// Only a master that the list shows as UP may change replicas. A crashed master is recovered from
@@ -187,9 +187,10 @@ void ReplicaService::on_open(const Request& request) {
 Status ReplicaService::reopen(Replica& replica, const wire::ReplicaOpenRequest& open,
                               const wire::Holders& holders) {
   if (open.epoch < replica.epoch) {
-    return {StatusCode::kStaleTerm,
-            fmt::format("open: epoch {} of segment {} of master {} is over, {} holds", open.epoch,
-                        open.segment_id, open.master_id, replica.epoch)};
+    return {
+        StatusCode::kStaleTerm,
+        fmt::format("open: epoch {} of segment {} of master {} is old, the replica has epoch {}",
+                    open.epoch, open.segment_id, open.master_id, replica.epoch)};
   }
   if (open.capacity != replica.capacity) {
     return bad(fmt::format("open: capacity {} differs from the replica's {}", open.capacity,
@@ -357,8 +358,8 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
                               const wire::Holders& holders, ByteView bytes, Next& next) {
   if (write.epoch < replica.epoch) {
     RC_SOMETIMES("backup.write_of_a_former_epoch");
-    return {StatusCode::kStaleTerm,
-            fmt::format("write: epoch {} is over, {} holds", write.epoch, replica.epoch)};
+    return {StatusCode::kStaleTerm, fmt::format("write: epoch {} is old, the replica has epoch {}",
+                                                write.epoch, replica.epoch)};
   }
   RC_FAILPOINT("backup.write.before_append");
   RC_RETURN_IF_ERROR(append(replica, write.offset, bytes));

@@ -109,7 +109,8 @@ std::string DaemonRuntime::check_turns_of(size_t i) {
     lanes_[i]->reactor.post([] {});  // wakes a sleeping reactor, so that it runs a turn
   }
   if (watch.seen_at == Time{} || now - watch.seen_at <= kStuckAfter) return {};
-  return fmt::format("reactor {} has not turned for {}", i, format_duration(now - watch.seen_at));
+  return fmt::format("reactor {} is stuck: no turn for {}", i,
+                     format_duration(now - watch.seen_at));
 }
 
 }  // namespace ramcloud::daemon

@@ -223,8 +223,8 @@ struct CoordinatorProcess::Impl {
             [this] { return runtime.check_turns(); },
             [this] {
               return node && node->useful() ? std::string()
-                                            : "does not lead, and does not know who does: is the "
-                                              "metadata store there?";
+                                            : "not the leader, and no leader is known: check "
+                                              "whether the metadata store is reachable";
             },
             options.limits.http),
         rpc(runtime.reactor(), runtime.transport()) {}

@@ -87,10 +87,12 @@ void Arena::map_ordinary(uint64_t usable, uint64_t most, bool try_huge_pages) {
 /// Ordinary pages are not used instead, so too few reserved pages are an error.
 void Arena::map_reserved(uint64_t usable, uint64_t page_bytes) {
   if (!mapping_.map_reserved(usable, page_bytes)) {
-    fatal("the log's memory is not available in huge pages: too few are set aside, or allowed",
-          {{"pages", align_up(usable, page_bytes) / page_bytes},
-           {"page_bytes", page_bytes},
-           {"error", strerror(errno)}});
+    fatal(
+        "log memory is not available in huge pages: too few are reserved, or allowed for this "
+        "container",
+        {{"pages", align_up(usable, page_bytes) / page_bytes},
+         {"page_bytes", page_bytes},
+         {"error", strerror(errno)}});
   }
   base_ = mapping_.data();
 }

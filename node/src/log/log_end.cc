@@ -19,8 +19,8 @@ struct HeadEnd {
 };
 
 constexpr const char* kNotFenced =
-    "the metadata were imported, and not all who had it have it: others may have gone on without "
-    "them";
+    "the metadata was imported, and not all holders of this head have it: the master may have "
+    "continued on other replicas";
 
 HeadEnd missing(std::string why) {
   return {.kind = HeadEnd::Kind::kMissing, .length = 0, .why = std::move(why)};
@@ -166,7 +166,7 @@ bool Decision::find_digest() {
       });
       if (was_closed) {
         return without_digest(at->first,
-                              "it was closed, and the head that followed it is not there");
+                              "it was closed, and the head that followed it was not found");
       }
       if (!fenced(at->first)) {
         if (has_data(at->first)) return without_digest(at->first, kNotFenced);
@@ -291,7 +291,7 @@ void Decision::end_closed(uint64_t segment_id) {
       segment.length = std::max(segment.length, replica(i).length);
     }
   }
-  if (segment.length == 0) return lacks(segment_id, "no whole replica of it is there");
+  if (segment.length == 0) return lacks(segment_id, "no whole replica of it was found");
   for (const size_t i : of(segment_id)) {
     const FoundReplica& r = replica(i);
     if (usable(r) && source(r) && r.length == segment.length) segment.sources.push_back(i);
@@ -311,15 +311,15 @@ HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
     intact = intact || (r.power_safe && r.clean_end && !r.corrupt);
   }
   const uint32_t claim = claimed(segment_id);
-  if (longest == 0) return missing("no replica of it that counts is there");
+  if (longest == 0) return missing("no replica of it that counts was found");
   if (!fenced(segment_id)) return missing(kNotFenced);
   if (intact && longest >= claim && !claimed_closed) {
     return {.kind = HeadEnd::Kind::kKnown, .length = longest, .why = {}};
   }
   if (!all_holders_heard(segment_id)) {
-    if (claimed_closed) return missing("it was closed, and no whole replica of it is there");
+    if (claimed_closed) return missing("it was closed, and no whole replica of it was found");
     if (longest < claim) return missing(too_short(longest, claim));
-    return missing("no replica is certainly whole, and not all holders have answered");
+    return missing("no replica is known to be whole, and not all holders have answered");
   }
   return without_intact(segment_id, longest, claim, claimed_closed);
 }
@@ -341,7 +341,7 @@ HeadEnd Decision::without_intact(uint64_t segment_id, uint32_t longest, uint32_t
   }
   // Backups that have not answered yet may have later heads.
   if (!answers_.expected.empty()) {
-    return missing("its end was lost with the power, and not all backups have answered");
+    return missing("a power failure destroyed its end, and not all backups have answered");
   }
   return {.kind = HeadEnd::Kind::kTailLost, .length = longest, .why = {}};
 }
@@ -396,7 +396,7 @@ LogEnd Decision::run() {
     std::vector<uint64_t> heads;
     for (const uint64_t id : members_) {
       if (of(id).empty()) {
-        lacks(id, "no replica of it is there");
+        lacks(id, "no replica of it was found");
       } else if (closed(id) || !is_head(id) || end_.unnamed.contains(id)) {
         end_closed(id);
       } else {

@@ -55,8 +55,8 @@ Status Log::resize(uint64_t bytes, uint64_t live_bytes) {
   const uint64_t wanted = bytes / kSegmentBytes * kSegmentBytes;
   if (!arena_.resizable() && wanted != now.target) {
     return {StatusCode::kUnsupported,
-            fmt::format("log-memory {}: it stays {}, because its huge pages were set aside "
-                        "(--huge-pages)",
+            fmt::format("log-memory {}: it stays {}, because memory in reserved huge pages "
+                        "(--huge-pages) cannot be resized",
                         exact_size(bytes), exact_size(now.target))};
   }
   if (wanted < now.least || wanted > now.most) {

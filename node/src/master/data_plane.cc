@@ -29,7 +29,8 @@ void DataPlane::refuse_operations() {
     auto& plane = *static_cast<DataPlane*>(self);
     plane.refused_.fetch_add(1, std::memory_order_relaxed);
     reply_error(plane.registry_.transport(), request.reply,
-                {StatusCode::kUnknownTablet, "this server stops: others will serve its tablets"});
+                {StatusCode::kUnknownTablet,
+                 "this server is stopping: other servers will serve its tablets"});
     return true;
   };
   registry_.set_gate(refuse, this);

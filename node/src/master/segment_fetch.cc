@@ -76,7 +76,7 @@ Task<Result<FetchedPage>> SegmentFetch::next() {
     }
   }
   co_return fail(why_.code(),
-                 fmt::format("segment {} of master {}: no source gives it, the last: {}",
+                 fmt::format("segment {} of master {}: no backup could send it, the last error: {}",
                              segment_.segment_id, request_.master_id, why_.to_string()));
 }
 

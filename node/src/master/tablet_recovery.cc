@@ -319,7 +319,7 @@ Task<Status> TabletRecovery::replay_page(FetchedPage page) {
       code = replay_.replay(*entry);
     }
     if (code == StatusCode::kOutOfMemory) {
-      status = {code, "no memory for what is replayed: the log is full but for its reserve"};
+      status = {code, "no memory for replayed entries: the log is full except for its reserve"};
     } else if (code != StatusCode::kOk) {
       status = {code,
                 entry ? "an entry's checksum or lengths do not hold" : entry.error().message()};
@@ -358,8 +358,8 @@ Task<Status> TabletRecovery::commit() {
     code = log_.commit(change_, log::Roll::kNow);
   }
   if (code != StatusCode::kOk) {
-    co_return Status(
-        code, "no memory for a fresh head of the log, which the recovered segments enter with");
+    co_return Status(code,
+                     "no memory for a new head, with which the recovered segments enter the log");
   }
   while (!change_.done()) {
     if (!any(Fate::kOpen) && log_.withdraw(change_)) co_return Status();

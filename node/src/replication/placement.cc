@@ -49,12 +49,11 @@ Status check_domains(std::span<const PlacementServer> servers, const std::string
   if (domains.size() >= replicas) return {};
   std::string names;
   for (const auto& domain : domains) names += (names.empty() ? "" : ", ") + domain;
-  return {
-      StatusCode::kUnavailable,
-      fmt::format("{} replicas need {} live failure domains: {} and the master's own ({}); there "
-                  "are {} besides it{}{}",
-                  replicas, replicas + 1, replicas, own_domain, domains.size(),
-                  names.empty() ? "" : ": ", names)};
+  return {StatusCode::kUnavailable,
+          fmt::format("{} replicas need {} live failure domains: {} others and the master's own "
+                      "({}); there are {} others{}{}",
+                      replicas, replicas + 1, replicas, own_domain, domains.size(),
+                      names.empty() ? "" : ": ", names)};
 }
 
 }  // namespace ramcloud

@@ -90,7 +90,7 @@ TEST(Placement, SaysWhatIsMissing) {
   const Status status = check_domains(servers, "d1", 3);
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_NE(status.message().find("3 replicas need 4 live failure domains"), std::string::npos);
-  EXPECT_NE(status.message().find("there are 2 besides it: d2, d3"), std::string::npos);
+  EXPECT_NE(status.message().find("there are 2 others: d2, d3"), std::string::npos);
   servers[2].failure_domain = "d2";
   EXPECT_FALSE(check_domains(servers, "d1", 2).ok()) << "two servers, one domain";
   EXPECT_TRUE(check_domains(servers, "d1", 0).ok());

@@ -133,7 +133,9 @@ bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
 void ReplicaManager::no_backup_available(const SegmentReplicas& replicas, ReplicaSlot& slot,
                                          Status why) {
   const Time now = reactor_.now();
-  if (why.ok()) why = {StatusCode::kNoSpace, "the backups in other failure domains refuse"};
+  if (why.ok()) {
+    why = {StatusCode::kNoSpace, "the backups in other failure domains refuse new replicas"};
+  }
   if (shortage_.note(why, now)) {
     log_warn("replication.waiting", {{"segment", replicas.segment->id()}, {"why", why}});
   }

@@ -123,8 +123,9 @@ Task<void> Enlistment::ask_when_forgotten() {
     (void)servers_.apply(*list);  // its listener calls check_condemned()
     if (servers_.find(server_id_) == nullptr) {
       leave({StatusCode::kCrashed,
-             fmt::format("the coordinator does not know server {} any more: it must start again",
-                         server_id_.load())});
+             fmt::format(
+                 "the coordinator does not know server {} any more: it must restart with a new id",
+                 server_id_.load())});
     }
   }
 }
@@ -151,9 +152,9 @@ void Enlistment::check_condemned() {
   const ListedServer* self = server_id_ == 0 ? nullptr : servers_.find(server_id_);
   if (self == nullptr || self->live()) return;
   leave({StatusCode::kCrashed,
-         fmt::format("the coordinator lists server {} as crashed: it was out of reach for too "
-                     "long, and must start again",
-                     server_id_.load())});
+         fmt::format("the coordinator lists server {} as CRASHED: it must restart with a new id; "
+                     "`ramcloud server show {}` gives the reason",
+                     server_id_.load(), server_id_.load())});
 }
 
 void Enlistment::heard() {

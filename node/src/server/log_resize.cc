@@ -63,8 +63,8 @@ void LogResize::note_hash_table(uint64_t target, std::vector<std::string>& notes
   const uint64_t usual = std::bit_floor(target / 8);
   if (has >= usual) return;
   notes.push_back(fmt::format(
-      "the hash table stays {}, and a server that starts with log-memory {} has {}: with small "
-      "objects lookups get slower; only a restart makes it larger",
+      "the hash table stays {}, but a server that starts with log-memory {} has {}: with small "
+      "objects lookups get slower; only a restart makes the hash table larger",
       exact_size(has), exact_size(target), exact_size(usual)));
 }
 

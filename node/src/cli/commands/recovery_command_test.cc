@@ -294,7 +294,7 @@ void fill_preview(pb::AcceptLossResponse& loss) {
   loss.set_token("loss/1/3/00ab");
   auto& segment = *loss.add_missing();
   segment.set_segment_id(42);
-  segment.set_why("no whole replica of it is there");
+  segment.set_why("no whole replica of it was found");
   segment.add_holders(5);
   segment.add_holders(6);
   segment.set_found_bytes(1 << 20);
@@ -320,7 +320,7 @@ TEST_F(RecoveryCommandTest, APreviewShowsWhatIsLostAndTheCommandThatAcceptsIt) {
   EXPECT_EQ(shown.out, R"(1 segments of the log are missing, at most 7.0MiB.
 
 MISSING SEGMENT  OF IT FOUND  LAST HOLDERS  WHY
-42               1.0 MiB      5, 6          no whole replica of it is there
+42               1.0 MiB      5, 6          no whole replica of it was found
 after 44         ?            ?             it was closed
 
 TABLE   TABLETS  OF ITS HASHES
@@ -336,7 +336,7 @@ orders  2        25.0%
   EXPECT_EQ(told, json::parse(R"({"server_id": 3, "accepted": false,
     "effect": "1 segments of the log are missing, at most 7.0MiB.", "token": "loss/1/3/00ab",
     "missing": [{"segment_id": 42, "end": false, "found_bytes": 1048576, "holders": [5, 6],
-                 "why": "no whole replica of it is there"},
+                 "why": "no whole replica of it was found"},
                 {"segment_id": 44, "end": true, "found_bytes": 0, "holders": [],
                  "why": "it was closed"}],
     "more_missing": false, "end_missing": true, "newest_head": 44, "segments_found": 9,
@@ -370,11 +370,11 @@ TEST_F(RecoveryCommandTest, ALossIsAcceptedWithItsToken) {
 
 TEST_F(RecoveryCommandTest, ARefusalOfALossIsSaidAsItIs) {
   admin_.loss_status = {grpc::StatusCode::INVALID_ARGUMENT,
-                        "server 3 (pod-3) is UP: nothing of it is being recovered"};
+                        "server 3 (pod-3) is UP: no recovery of it is in progress"};
   const Outcome refused = run({"recovery", "accept-loss", "3"});
   EXPECT_NE(refused.code, kExitOk);
   EXPECT_EQ(refused.out, "");
-  EXPECT_THAT(refused.err, HasSubstr("server 3 (pod-3) is UP: nothing of it is being recovered"));
+  EXPECT_THAT(refused.err, HasSubstr("server 3 (pod-3) is UP: no recovery of it is in progress"));
 }
 
 TEST_F(RecoveryCommandTest, LossesAreListedWithWhoAndWhen) {

@@ -190,8 +190,8 @@ class LeaderCalls : public ChangeListener {
         waiting.call->finish(redirect);
       } else {
         waiting.call->finish(to_grpc({StatusCode::kIndeterminate,
-                                      "the coordinator lost its leadership meanwhile; it may or "
-                                      "may not have happened"}));
+                                      "the coordinator lost its leadership during this call; it "
+                                      "may or may not have happened"}));
       }
     }
     for (const auto& watcher : watchers_) watcher->finish(redirect);

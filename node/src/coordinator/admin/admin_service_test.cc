@@ -119,8 +119,9 @@ TEST_F(AdminServiceTest, AStandbyNamesTheLeaderAndTheClientFollows) {
   standby.start();
   reactor.run_until([&] { return standby.useful(); });
   EXPECT_FALSE(standby.is_leading());
-  EXPECT_EQ(standby.redirect(Side::kInside).to_string(),
-            "NOT_LEADER: this coordinator stands by; the leader is tcp:host=10.0.0.1,port=11100");
+  EXPECT_EQ(
+      standby.redirect(Side::kInside).to_string(),
+      "NOT_LEADER: this coordinator is a standby; the leader is tcp:host=10.0.0.1,port=11100");
   EXPECT_THAT(standby.redirect(Side::kOutside).message(), HasSubstr("knows of no leader"));
   AdminService service(standby, {}, metrics);
   const auto bound = service.start({"127.0.0.1", 0});
@@ -488,30 +489,31 @@ TEST(AdminConvert, RecoveriesAreToldWhole) {
     RecoveryView& view = status.recoveries.emplace_back();
     view.server_id = 7;
     view.name = "pod-7";
-    view.progress = {.phase = phase,
-                     .waits_for = "a backup",
-                     .missing = {{3, "no whole replica of it is there", {4, 5}}, {0, "digest", {}}},
-                     .attempt = 91,
-                     .parts = 3,
-                     .parts_done = 1,
-                     .bytes_total = 1'000'000,
-                     .bytes_done = 5000,
-                     .begun_at_ms = 1'700'000'000'000,
-                     .outcome = "TAIL_LOST",
-                     .reason = "its port refuses",
-                     .done = false,
-                     .crashed_at_ms = 1'699'999'999'900,
-                     .timeline = {.verdict = 0,
-                                  .queried = 1,
-                                  .planned = 2,
-                                  .first_key = 3,
-                                  .half = {},
-                                  .served = 5,
-                                  .replicated = 6},
-                     .entries = 11,
-                     .partitions = {{1, 5, "REPLAYING", 100, 50}, {2, 6, "DONE", 200, 200}},
-                     .needed_bytes = 12,
-                     .free_bytes = 13};
+    view.progress = {
+        .phase = phase,
+        .waits_for = "a backup",
+        .missing = {{3, "no whole replica of it was found", {4, 5}}, {0, "digest", {}}},
+        .attempt = 91,
+        .parts = 3,
+        .parts_done = 1,
+        .bytes_total = 1'000'000,
+        .bytes_done = 5000,
+        .begun_at_ms = 1'700'000'000'000,
+        .outcome = "TAIL_LOST",
+        .reason = "its port refuses",
+        .done = false,
+        .crashed_at_ms = 1'699'999'999'900,
+        .timeline = {.verdict = 0,
+                     .queried = 1,
+                     .planned = 2,
+                     .first_key = 3,
+                     .half = {},
+                     .served = 5,
+                     .replicated = 6},
+        .entries = 11,
+        .partitions = {{1, 5, "REPLAYING", 100, 50}, {2, 6, "DONE", 200, 200}},
+        .needed_bytes = 12,
+        .free_bytes = 13};
   }
   status.recoveries_ended.push_back(status.recoveries.back());
   status.recoveries_ended.back().progress.done = true;

@@ -82,32 +82,31 @@ LossPreview preview_of(const ClusterState& state, uint64_t server_id, log::LossT
 std::string summary_of(const LossPreview& preview) {
   std::string text;
   if (!preview.loss.segments.empty()) {
-    text = fmt::format("{} segments of the log are missing, at most {}. ",
+    text = fmt::format("{} segments of the log are missing, with at most {} of data. ",
                        preview.loss.segments.size(), format_size(preview.bytes_lost));
   }
   if (preview.end_given_up) {
-    text += preview.newest_head == 0
-                ? "The end of the log is missing, and no head of it is known: nothing of it can be "
-                  "recovered. "
-                : fmt::format(
-                      "The end of the log is missing: what followed segment {}, nobody knows "
-                      "how much. ",
-                      preview.newest_head);
+    text += preview.newest_head == 0 ? "The end of the log is missing, and no head segment of it "
+                                       "is known: nothing of it can be recovered. "
+                                     : fmt::format(
+                                           "The end of the log is missing: everything after "
+                                           "segment {}; its size is not known. ",
+                                           preview.newest_head);
     text += fmt::format(
-        "Nobody who is left can have told server {} that it was given up: make sure that it does "
+        "No remaining server can have told server {} that it is CRASHED: make sure that it does "
         "not run any more. ",
         preview.server_id);
   }
   if (preview.more) {
-    text += "More is missing, which is shown when this is accepted.";
+    text += "More is missing; it is shown after this is accepted.";
     return text;
   }
-  text += fmt::format("{} segments are there, {}. ", preview.segments_found,
+  text += fmt::format("{} segments were found, {}. ", preview.segments_found,
                       format_size(preview.bytes_found));
-  if (preview.tables.empty()) return text + "No table can have had anything in what is missing.";
+  if (preview.tables.empty()) return text + "No table can have had data in the missing part.";
   text +=
-      "Of these tables objects may be missing, may be older than what was acknowledged, and may "
-      "be there although they were deleted: ";
+      "In these tables objects may be missing, may be older than what was acknowledged, or may "
+      "exist although they were deleted: ";
   constexpr size_t kNamed = 20;
   for (size_t i = 0; i < std::min(preview.tables.size(), kNamed); ++i) {
     const LossPreview::Table& table = preview.tables[i];

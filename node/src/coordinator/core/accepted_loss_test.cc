@@ -208,7 +208,7 @@ TEST_F(AcceptedLosses, OnlyWhatWasShownIsAccepted) {
   EXPECT_THAT(refusal(ask(dead_, true), StatusCode::kInvalidArgument),
               AllOf(HasSubstr("token: it is missing"), HasSubstr("recovery accept-loss")));
   EXPECT_THAT(refusal(ask(dead_, true, "loss/1/1/0"), StatusCode::kInvalidArgument),
-              HasSubstr("it is not that of what is missing now"));
+              HasSubstr("it is not the token of what is missing now"));
   lose(1, 2);
   kill(others_[0]);  // the last one with segment 2
   cluster.add_server();
@@ -232,7 +232,7 @@ TEST_F(AcceptedLosses, ALargerLossHasAnotherToken) {
     return now && now->preview.loss.segments.size() == 2;
   }));
   EXPECT_THAT(refusal(ask(dead_, true, former), StatusCode::kInvalidArgument),
-              HasSubstr("is not that of what is missing now"));
+              HasSubstr("is not the token of what is missing now"));
   EXPECT_EQ(recorded(), 0u);
   ASSERT_TRUE(ask(dead_, true, token()).has_value());
   ASSERT_TRUE(wait_until_served());

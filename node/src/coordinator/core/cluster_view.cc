@@ -114,10 +114,10 @@ void diagnose_detection(const Detection& detection, Diagnosis& diagnosis) {
   if (!detection.suspect) return;
   std::string names;
   for (const std::string& name : detection.waits_for) names += (names.empty() ? "" : ", ") + name;
-  diagnosis.add(
-      Health::kDegraded,
-      fmt::format("silence condemns no server: {} of {} are accounted for; waiting for {}",
-                  detection.accounted, detection.expected, names));
+  diagnosis.add(Health::kDegraded,
+                fmt::format("failure detection is SUSPECT, so no silent server is marked CRASHED: "
+                            "{} of {} servers are accounted for; waiting for {}",
+                            detection.accounted, detection.expected, names));
 }
 
 void diagnose_import(const ClusterState& state, Diagnosis& diagnosis) {

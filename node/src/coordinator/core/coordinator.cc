@@ -242,9 +242,9 @@ Status Coordinator::to_tell(Status status) const {
 void Coordinator::abandon(const Status& why) {
   scope_.cancel_all();
   for (const Waiting& call : std::exchange(waiting_, {})) {
-    const Status unsure(StatusCode::kIndeterminate,
-                        "the coordinator lost its leadership meanwhile; it may or may not have "
-                        "happened");
+    const Status unsure(
+        StatusCode::kIndeterminate,
+        "the coordinator lost its leadership during this call; it may or may not have happened");
     refuse(call.reply, call.repeatable ? why : unsure);
   }
 }

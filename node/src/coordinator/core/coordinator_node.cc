@@ -194,11 +194,10 @@ Status CoordinatorNode::redirect(Side side) const {
   const std::string locator = leader_locator(side);
   if (locator.empty()) {
     return {StatusCode::kNotLeader,
-            "this coordinator does not lead, and knows of no leader that "
-            "can be reached from there"};
+            "this coordinator is not the leader, and knows of no leader that the caller can reach"};
   }
   return {StatusCode::kNotLeader,
-          fmt::format("this coordinator stands by; the leader is {}", locator)};
+          fmt::format("this coordinator is a standby; the leader is {}", locator)};
 }
 
 std::string CoordinatorNode::leader_admin_address(Side side) const {

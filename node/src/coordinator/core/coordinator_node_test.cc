@@ -71,7 +71,7 @@ TEST_F(StandbyTest, IsNotReadyOnceTheStoreIsSilentForLong) {
   EXPECT_TRUE(
       world_.run_until([&] { return !node_.useful(); }, 2 * CoordinatorNode::kStoreSilence));
   EXPECT_EQ(node_.redirect(Side::kInside).message(),
-            "this coordinator stands by; the leader is tcp:host=10.0.0.9,port=11100")
+            "this coordinator is a standby; the leader is tcp:host=10.0.0.9,port=11100")
       << "it may be this one that is cut off";
   store_.answers = true;
   EXPECT_TRUE(world_.run_until([&] { return node_.useful(); }));

@@ -154,7 +154,7 @@ void FailureDetector::show(const Accounts& accounts) {
 std::vector<std::string> FailureDetector::waits_for() const {
   std::vector<std::string> names;
   size_t more = 0;
-  if (ledger_.failing()) names.push_back("the metadata store to take changes");
+  if (ledger_.failing()) names.push_back("the metadata store to accept changes");
   if (!verdicts_are_due()) names.push_back("servers to say what they own, after an import");
   for (const auto& [id, server] : state_.servers) {
     if (!server.up()) continue;

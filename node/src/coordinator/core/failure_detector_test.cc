@@ -64,9 +64,11 @@ TEST_F(DetectionTest, ADeadServerIsFoundAndItsTabletsAreUnavailable) {
   EXPECT_EQ(table->tablets[1].locator, "");
   const ClusterStatus status = cluster.coordinator->status();
   EXPECT_EQ(status.health, "UNAVAILABLE");
-  EXPECT_THAT(status.reasons,
-              ElementsAre(StartsWith("server 2 (server-12001) is crashed and has 1 tablets: "
-                                     "refused 3 connections in a row, and that of server ")));
+  EXPECT_THAT(
+      status.reasons,
+      ElementsAre(StartsWith(
+          "server 2 (server-12001) is crashed and has 1 tablets: "
+          "refused 3 connections of the coordinator in a row, and the connection of server ")));
   ASSERT_TRUE(cluster.run_until(
       [&] { return server(1).list.servers.at(1).state == wire::ServerState::kCrashed; }));
   EXPECT_EQ(metric("ramcloud_coordinator_verdicts_total{evidence=\"refused\"}"), 1u);
@@ -119,7 +121,7 @@ TEST_F(DetectionTest, LongSilenceIsNot) {
   EXPECT_GE(cluster.clock.now() - begun, 4800ms);  // the last answer came an interval before
   EXPECT_LE(cluster.clock.now() - begun, 8s);
   EXPECT_THAT(reason(2), HasSubstr("did not answer"));
-  EXPECT_THAT(reason(2), HasSubstr("; nor that of server "));
+  EXPECT_THAT(reason(2), HasSubstr("; nor the probe of server "));
   EXPECT_EQ(state().servers_up(), 2u);
   EXPECT_GT(server(1).indirect_probes + server(3).indirect_probes, 0);
   // It comes back: it stays crashed.
@@ -294,7 +296,7 @@ TEST_F(DetectionTest, FormerBuildsAreNoObservers) {
   server(1).former_build = server(3).former_build = true;
   suspend(2);
   ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }, 10s));
-  EXPECT_THAT(reason(2), HasSubstr("no peer could be asked"));
+  EXPECT_THAT(reason(2), HasSubstr("no other server could be asked"));
   // Their refusals cannot be confirmed, so a dead one is detected by its silence.
   kill(3);
   EXPECT_TRUE(cluster.run_until([&] { return crashed(3); }, 10s));
@@ -335,7 +337,7 @@ TEST_F(DetectionTest, WhileTheMetadataCannotBeWrittenSilenceCondemnsNobody) {
   suspend(3);
   ASSERT_TRUE(cluster.run_until([&] { return state().detection.suspect; }, 10s));
   EXPECT_THAT(state().detection.waits_for,
-              ::testing::Contains("the metadata store to take changes"));
+              ::testing::Contains("the metadata store to accept changes"));
   cluster.run_for(60s);
   resume(3);
   cluster.run_for(2s);
@@ -372,7 +374,7 @@ TEST_F(DetectionTest, AnOperatorMayCondemnWhomDetectionWaitsFor) {
   EXPECT_FALSE(looked->condemned);
   EXPECT_THAT(looked->effect,
               HasSubstr("server 3 ('server-12002') at tcp:host=10.0.0.1,port=12002, "
-                        "which does not answer, would be CRASHED for ever"));
+                        "which does not answer, would be marked CRASHED"));
   EXPECT_FALSE(crashed(3));
   const auto done = condemn(3, false, true, "its machine burnt");
   ASSERT_TRUE(done.has_value()) << done.error().to_string();
@@ -426,9 +428,9 @@ TEST_F(VolumeTest, ACopiedVolumeIsRefusedAndTheServerItIsOfGoesOn) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), StatusCode::kInvalidArgument) << "it need not try again";
   EXPECT_THAT(refused.error().message(),
-              HasSubstr("the volume of 'server-13000' at tcp:host=10.0.0.1,port=13000 is that of "
+              HasSubstr("the volume of 'server-13000' at tcp:host=10.0.0.1,port=13000 belongs to "
                         "server 2 ('server-12001'), which answers the coordinator at "
-                        "tcp:host=10.0.0.1,port=12001: it is a copy"));
+                        "tcp:host=10.0.0.1,port=12001: the volume is a copy"));
   cluster.run_for(10s);
   EXPECT_EQ(state().servers_up(), 3u);
   EXPECT_EQ(state().servers.size(), 3u);

@@ -100,13 +100,12 @@ Task<Status> Membership::former_is_gone(const wire::EnlistRequest& request) {
   const Examination seen = co_await examine_(record.id);
   if (seen.state == wire::PeerState::kAnswered) {
     RC_SOMETIMES("coordinator.copied_volume_is_refused");
-    co_return Status(
-        StatusCode::kInvalidArgument,
-        fmt::format("the volume of {} at {} is that of server {} ({}), which answers {} at {}: it "
-                    "is a copy, and is refused; give the new server an empty --dir, or stop "
-                    "server {} first",
-                    quoted(request.name), request.locator, record.id, quoted(record.name), seen.by,
-                    record.locator, record.id));
+    co_return Status(StatusCode::kInvalidArgument,
+                     fmt::format("the volume of {} at {} belongs to server {} ({}), which answers "
+                                 "{} at {}: the volume is a copy, and is refused; give the new "
+                                 "server an empty --dir, or stop server {} first",
+                                 quoted(request.name), request.locator, record.id,
+                                 quoted(record.name), seen.by, record.locator, record.id));
   }
   const bool gone =
       seen.state == wire::PeerState::kRefused || seen.state == wire::PeerState::kStranger;
@@ -115,8 +114,8 @@ Task<Status> Membership::former_is_gone(const wire::EnlistRequest& request) {
   }
   RC_SOMETIMES("coordinator.volume_waits_for_its_silent_server");
   co_return Status(StatusCode::kRetry,
-                   fmt::format("the volume is that of server {} at {}, which is silent and may "
-                               "live; it is taken for dead after {} of silence",
+                   fmt::format("the volume belongs to server {} at {}, which does not answer but "
+                               "may be alive; it counts as dead after {} without an answer",
                                record.id, record.locator, format_duration(seen.patience)));
 }
 
@@ -144,8 +143,8 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   if (released > reactor_.clock().unix_ms()) {
     RC_SOMETIMES("coordinator.released_volume_is_refused");
     co_return fail(StatusCode::kRetry,
-                   fmt::format("the volume of server {} was released to be wiped; no server starts "
-                               "with it before the token expires",
+                   fmt::format("the volume of server {} was released to be erased; no server can "
+                               "start with it before the token expires",
                                request.former_server_id));
   }
 
@@ -194,13 +193,13 @@ Task<Result<wire::Empty>> Membership::stop_serving(wire::StopServingRequest requ
   const auto found = state_.servers.find(request.server_id);
   if (found == state_.servers.end()) {
     co_return fail(StatusCode::kInvalidArgument,
-                   fmt::format("server_id {} is of no server", request.server_id));
+                   fmt::format("server_id {}: no such server exists", request.server_id));
   }
   ServerEntry& server = found->second;
   if (server.record.nonce == 0) {
     co_return fail(StatusCode::kUnsupported,
-                   fmt::format("the nonce of server {} is not known: others told of it after an "
-                               "import",
+                   fmt::format("the nonce of server {} is not known: other servers reported this "
+                               "server after an import",
                                request.server_id));
   }
   if (request.nonce != server.record.nonce) {
@@ -211,14 +210,14 @@ Task<Result<wire::Empty>> Membership::stop_serving(wire::StopServingRequest requ
   server.answers_nothing = true;
   if (!server.up()) co_return wire::Empty();
   if (state_.servers_up() < 2) {
-    co_return fail(StatusCode::kUnsupported,
-                   fmt::format("server {} is the only one that is UP: nobody could serve what it "
-                               "has",
-                               request.server_id));
+    co_return fail(
+        StatusCode::kUnsupported,
+        fmt::format("server {} is the only one that is UP: no other server could serve its tablets",
+                    request.server_id));
   }
   RC_SOMETIMES("coordinator.server_stops_by_a_plan");
   const auto verdict = [id = request.server_id] {
-    return std::vector<Verdict>{{id, "it was asked to stop, and said so"}};
+    return std::vector<Verdict>{{id, "it was asked to stop, and announced that it stops"}};
   };
   Status done = co_await mark_crashed(verdict, ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));

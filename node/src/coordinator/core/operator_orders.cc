@@ -37,7 +37,7 @@ Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id,
   if (!found->second.up()) {
     result.condemned = true;
     result.effect =
-        fmt::format("{} is not UP already: {}", name(), found->second.record.state_reason);
+        fmt::format("{} is already not UP: {}", name(), found->second.record.state_reason);
     co_return result;
   }
   if (Status printable = check_printable("reason", reason, 0, 255); !printable.ok()) {
@@ -48,16 +48,15 @@ Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id,
   const auto held = state_.tablets_by_server();
   const auto tablets = held.contains(server_id) ? held.at(server_id) : 0;
   if (result.answers && !force) {
-    co_return fail(
-        StatusCode::kInvalidArgument,
-        fmt::format("{} answers {} at {}: it lives, and a verdict would end it; accepted "
-                    "with --force only",
-                    name(), seen.by, found->second.record.locator));
+    co_return fail(StatusCode::kInvalidArgument,
+                   fmt::format("{} answers {} at {}: it is alive, and marking it CRASHED would end "
+                               "it; accepted with --force only",
+                               name(), seen.by, found->second.record.locator));
   }
   if (!confirmed) {
     result.effect = fmt::format(
-        "{} at {}, {}, would be CRASHED for ever: its {} tablets are "
-        "unavailable then, and its replicas do not count",
+        "{} at {}, {}, would be marked CRASHED, which is final: its {} tablets would be "
+        "unavailable until they are recovered, and its replicas would not count",
         name(), found->second.record.locator,
         result.answers ? "which answers" : "which does not answer", tablets);
     co_return result;
@@ -129,11 +128,11 @@ Status check_token(const LossRequest& wanted, const LossPreview& preview) {
       fmt::format("`ramcloud recovery accept-loss {}` shows it", wanted.server_id);
   if (wanted.token.empty()) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("token: it is missing; accepted is that of what is shown: {}", command)};
+            fmt::format("token: it is missing; accepted is the token of the preview: {}", command)};
   }
   return {StatusCode::kInvalidArgument,
-          fmt::format("token {}: it is not that of what is missing now; accepted is only what was "
-                      "shown: {}",
+          fmt::format("token {}: it is not the token of what is missing now; accepted is the token "
+                      "of a new preview: {}",
                       quoted(wanted.token), command)};
 }
 

@@ -51,12 +51,11 @@ Result<LossPreview> Recoveries::preview_loss(uint64_t server_id) const {
   const auto running = running_.find(server_id);
   if (running != running_.end()) return running->second->preview_loss();
   const ServerEntry& server = state_.servers.at(server_id);
-  return fail(
-      StatusCode::kInvalidArgument,
-      fmt::format("{} {}: nothing of it is being recovered; accepted is a loss of a crashed server "
-                  "whose recovery is BLOCKED, see `ramcloud recovery list`",
-                  server_text(state_, server_id),
-                  server.up() ? "is UP" : "owns no tablet any more"));
+  return fail(StatusCode::kInvalidArgument,
+              fmt::format("{} {}: no recovery of it is in progress; accepted is a crashed server "
+                          "whose recovery is BLOCKED, see `ramcloud recovery list`",
+                          server_text(state_, server_id),
+                          server.up() ? "is UP" : "owns no tablet any more"));
 }
 
 void Recoveries::start_needed() {

@@ -99,18 +99,17 @@ Task<void> Recovery::run() {
   while (wanted()) {
     if (state_.format < kTabletsInChunks) {
       show(Phase::kBlocked,
-           fmt::format("the metadata has format {}, which has no place for recoveries: it must be "
-                       "upgraded",
+           fmt::format("the metadata has format {}, which cannot record recoveries: it must be "
+                       "upgraded with `ramcloud metadata upgrade`",
                        state_.format));
       co_await pause();
       continue;
     }
     if (lost().empty()) {
-      show(
-          Phase::kBlocked,
-          fmt::format("it is not known who owned a part of {} last when the metadata was imported, "
-                      "and so whose log has it; a newer export may tell",
-                      nobodys()));
+      show(Phase::kBlocked,
+           fmt::format("it is not known who owned a part of {} last when the metadata was "
+                       "imported, so no log can be chosen for it; a newer export may show it",
+                       nobodys()));
       co_await pause();
       continue;
     }

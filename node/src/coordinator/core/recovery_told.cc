@@ -127,7 +127,7 @@ void Recovery::tell(const FoundLog& log) const {
     log_error("recovery.without_what_was_given_up",
               {{"master", master_id_},
                {"name", state_.servers.at(master_id_).record.name},
-               {"lost", "what an operator gave up"},
+               {"lost", "the data whose loss an operator accepted"},
                {"segments", log.segments.size()},
                {"safe_version", log.end.safe_version}});
   }
@@ -140,7 +140,7 @@ void Recovery::tell(const FoundLog& log) const {
   log_error("recovery.tail_lost",
             {{"master", master_id_},
              {"name", state_.servers.at(master_id_).record.name},
-             {"lost", "what was written last: power cuts took it from all replicas"},
+             {"lost", "the last writes: power failures destroyed them on all replicas"},
              {"segment", log.end.digest_segment},
              {"ends_at", length},
              {"safe_version", log.end.safe_version}});
@@ -171,8 +171,10 @@ bool Recovery::show_query() {
 Result<LossPreview> Recovery::preview_loss() const {
   const auto told = state_.recoveries.find(master_id_);
   if (told == state_.recoveries.end()) {
-    return fail(StatusCode::kRetry, fmt::format("the recovery of {} is just beginning or ending",
-                                                server_text(state_, master_id_)));
+    return fail(
+        StatusCode::kRetry,
+        fmt::format("the recovery of {} is just beginning or ending; ask again in a few seconds",
+                    server_text(state_, master_id_)));
   }
   const RecoveryProgress& progress = told->second;
   if (progress.phase != Phase::kBlocked) return fail(not_blocked());
@@ -195,10 +197,12 @@ Status Recovery::not_blocked() const {
   const RecoveryProgress& progress = state_.recoveries.at(master_id_);
   const std::string waits = progress.waits_for.empty() ? "" : ": " + progress.waits_for;
   const bool waiting = progress.phase == Phase::kWaiting;
-  return {StatusCode::kInvalidArgument,
-          fmt::format("the recovery of {} is {}{}; a loss is accepted of one that is BLOCKED{}",
-                      server_text(state_, master_id_), recovery_phase_name(progress.phase), waits,
-                      waiting ? ", which it will be when nobody is expected any more" : "")};
+  return {
+      StatusCode::kInvalidArgument,
+      fmt::format(
+          "the recovery of {} is {}{}; a loss can be accepted only while a recovery is BLOCKED{}",
+          server_text(state_, master_id_), recovery_phase_name(progress.phase), waits,
+          waiting ? ", which it will be when nobody is expected any more" : "")};
 }
 
 void Recovery::show_parts() {

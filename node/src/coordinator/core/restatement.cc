@@ -300,15 +300,16 @@ class Decision {
       note(fmt::format("table {} ({}) has changed since the export", id, quoted(record.name)));
     }
     if (layout.has_holes() && record.state == TableState::kNormal) {
-      note(fmt::format("nobody says that it owns some of table {}: it is taken for server {}'s", id,
-                       *absentee_));
+      note(fmt::format(
+          "no server reports that it owns a part of table {}: the part is recorded for server {}",
+          id, *absentee_));
     }
     for (const uint64_t dead : layout.doubtful()) {
       RC_SOMETIMES("coordinator.imported_metadata_names_an_owner_with_a_silent_heir");
-      note(
-          fmt::format("table {} was server {}'s at the export; that one died, and so did server "
-                      "{}, which may have recovered it since: nobody knows whose log is newer",
-                      id, dead, *silent_heir(state_, said_, outlived_, dead)));
+      note(fmt::format(
+          "table {} was owned by server {} at the export; that server died, and so did server {}, "
+          "which may have recovered it since: it is not known whose log is newer",
+          id, dead, *silent_heir(state_, said_, outlived_, dead)));
     }
     add_orphans(of, id, &record, result_);
     result_.tables.push_back(std::move(record));
@@ -396,7 +397,7 @@ ListedSince listed_since(const ClusterState& state, const wire::ServerList& list
     if (!server.up() || id > state.restate->last_server_id || listed.contains(id)) continue;
     ServerRecord& crashed = since.crashed.emplace_back(server.record);
     crashed.state = wire::ServerState::kCrashed;
-    crashed.state_reason = fmt::format("{}live servers list it no more", kFoundAtImport);
+    crashed.state_reason = fmt::format("{}live servers do not list it any more", kFoundAtImport);
   }
   return since;
 }

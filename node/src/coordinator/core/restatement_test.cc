@@ -161,7 +161,8 @@ TEST_F(RestatementTest, ItsNameIsItsOwn) {
 TEST_F(RestatementTest, APartThatNobodyKnowsIsACrashedServers) {
   owns(1, 9, 40, 0, kHalf - 1);
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4");
-  EXPECT_THAT(owned_.notes, ElementsAre(HasSubstr("was created since"), HasSubstr("nobody says")));
+  EXPECT_THAT(owned_.notes,
+              ElementsAre(HasSubstr("was created since"), HasSubstr("no server reports")));
   server(2, wire::ServerState::kCrashed);
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=2");
   // All servers answered, so the table was still being created.
@@ -266,7 +267,7 @@ TEST_F(DeadOwnerTest, WhatADeadServerMayHaveRecoveredSinceIsInNoKnownLog) {
   dies(3);
   EXPECT_EQ(outcome(), "NORMAL 0-f=4");
   EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, kNobodysPosition);
-  EXPECT_THAT(owned_.notes, Contains(HasSubstr("nobody knows whose log is newer")));
+  EXPECT_THAT(owned_.notes, Contains(HasSubstr("it is not known whose log is newer")));
   owns(2, 1, 30, 0, kLast);
   EXPECT_EQ(outcome(), "NORMAL 0-f=2") << "who has it says so";
   EXPECT_EQ(owned_.tables.at(0).tablets.at(0).creation_position, 0u);

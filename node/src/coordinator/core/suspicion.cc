@@ -59,14 +59,16 @@ Evidence Suspicion::evidence(Time now, const Thresholds& t, std::optional<Time> 
 }
 
 std::string Suspicion::describe(Evidence evidence, Time now) const {
-  const std::string asked = peer_.empty() ? "no peer could be asked" : "nor that of " + peer_;
+  const std::string asked =
+      peer_.empty() ? "no other server could be asked" : "nor the probe of " + peer_;
   switch (evidence) {
     case Evidence::kRefused:
-      return fmt::format("refused {} connections in a row, and that of {} ({})", refusals_, peer_,
-                         error_);
+      return fmt::format(
+          "refused {} connections of the coordinator in a row, and the connection of {} ({})",
+          refusals_, peer_, error_);
     case Evidence::kSilent:
-      return fmt::format("did not answer {} probes in a row for {}; {} ({})", failures_,
-                         format_duration(now - silent_since_), asked, error_);
+      return fmt::format("did not answer {} probes of the coordinator in a row for {}; {} ({})",
+                         failures_, format_duration(now - silent_since_), asked, error_);
     case Evidence::kNone:
       break;
   }

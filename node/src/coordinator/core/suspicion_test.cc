@@ -65,8 +65,10 @@ TEST(Suspicion, ARefusalIsEvidenceOnceAPeerSeesItToo) {
   EXPECT_EQ(s.evidence(at(0s), kDefaults, std::nullopt, 1), Evidence::kRefused)
       << "whatever is heard of the others";
   EXPECT_TRUE(s.accounted_dead(kDefaults));
-  EXPECT_THAT(s.describe(Evidence::kRefused, at(0s)),
-              HasSubstr("refused 3 connections in a row, and that of server 2"));
+  EXPECT_THAT(
+      s.describe(Evidence::kRefused, at(0s)),
+      HasSubstr(
+          "refused 3 connections of the coordinator in a row, and the connection of server 2"));
 
   Suspicion alone = failing(PeerState::kRefused, 100);
   EXPECT_EQ(alone.evidence(at(0s), kDefaults, at(0s), 0), Evidence::kNone);

@@ -73,7 +73,7 @@ Task<Result<VolumeRelease>> VolumeReleases::ask(uint64_t server_id, Time deadlin
                                {"token", token}});
   co_return VolumeRelease{
       true,
-      fmt::format("the volume of {} is not needed: {} live masters count nothing there",
+      fmt::format("the volume of {} is not needed: none of {} live masters needs a replica on it",
                   server_text(state_, server_id), asked.size()),
       token, record.released_until_ms};
 }
@@ -109,8 +109,9 @@ Task<std::string> VolumeReleases::ask_master(uint64_t master_id, uint64_t server
       co_return "";
     }
     if (need && !may_ask_again) {
-      co_return fmt::format("{} has server list {} and does not know {} yet", name,
-                            need->list_version, list_version);
+      co_return fmt::format(
+          "{} has version {} of the server list, and does not have version {} yet", name,
+          need->list_version, list_version);
     }
     co_await reactor_.sleep(options_.again);
   }

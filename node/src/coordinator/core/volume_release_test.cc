@@ -136,7 +136,7 @@ TEST_F(VolumeReleaseTest, AMasterThatDoesNotKnowOfTheVerdictYetMeansNo) {
   start(3);
   kill(2);
   server(3).list_it_judges_by = state().list_version - 1;
-  EXPECT_THAT(refused(2), HasSubstr("server 3 (server-12002) has server list "));
+  EXPECT_THAT(refused(2), HasSubstr("server 3 (server-12002) has version "));
   // It is asked again as long as there is time.
   auto call = begin(2);
   call.resume();

@@ -100,8 +100,8 @@ std::vector<std::string> objections_to_release(const ClusterState& state, uint64
                                          server_text(state, other), id));
       } else if (id < its_volume && !is_fresh_there(state, its_volume)) {
         objections.push_back(
-            fmt::format("{}, which is UP, may have the volume of server {}: of server {} it is not "
-                        "recorded whose volume it had",
+            fmt::format("{}, which is UP, may have the volume of server {}: it is not recorded "
+                        "which volume server {} had",
                         server_text(state, other), id, its_volume));
       }
     } else if (other != id && server.record.state == wire::ServerState::kCrashed &&

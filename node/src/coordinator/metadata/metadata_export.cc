@@ -77,7 +77,7 @@ Status check_head(const ordered_json& head, size_t& records) {
   int version = 0;
   if (!head.is_object() || !take(head, "format", format) || format != kFormatName ||
       !take(head, "version", version) || !take(head, "records", records)) {
-    return bad_line(1, StatusCode::kInvalidArgument, "this is no export of metadata").error();
+    return bad_line(1, StatusCode::kInvalidArgument, "this is not an export of metadata").error();
   }
   if (version == kExportVersion) return {};
   return bad_line(1, StatusCode::kUnsupported,
@@ -89,7 +89,7 @@ Status check_head(const ordered_json& head, size_t& records) {
 
 Result<std::string> format_export(const Records& records) {
   if (!records.contains(kClusterKey) || !records.contains(kTermKey)) {
-    return fail(StatusCode::kNotFound, "there is no cluster's metadata in this store");
+    return fail(StatusCode::kNotFound, "this store has no metadata of a cluster");
   }
   // Records from which no coordinator would start are not a valid export.
   const auto state = read_cluster_state(records);
@@ -126,7 +126,8 @@ Result<Records> parse_export(std::string_view text) {
       bool ends = false;
       if (!take(json, "end", ends) || !ends || checksum != checksum_of(text.substr(0, at)) ||
           records.size() != expected) {
-        return bad_line(number, StatusCode::kCorrupt, "the checksum or the count does not hold");
+        return bad_line(number, StatusCode::kCorrupt,
+                        "the checksum or the number of records is wrong");
       }
       if (end + 1 != text.size()) {
         return bad_line(number + 1, StatusCode::kCorrupt, "there is more after the end");
@@ -136,7 +137,8 @@ Result<Records> parse_export(std::string_view text) {
       const bool has = take(json, "key", key) && take(json, "value", value);
       auto bytes = has ? from_hex(value) : std::nullopt;
       if (!bytes || !key.starts_with("/") || !records.emplace(key, std::move(*bytes)).second) {
-        return bad_line(number, StatusCode::kCorrupt, "it is no record, or there twice");
+        return bad_line(number, StatusCode::kCorrupt,
+                        "it is not a record, or the record occurs twice");
       }
     }
     at = end == std::string_view::npos ? text.size() : end + 1;
@@ -174,7 +176,7 @@ Task<Result<uint64_t>> lead_for_import(Reactor& reactor, MetadataStore& store, T
                                  record.locator));
     }
     if (reactor.now() >= deadline) {
-      co_return leader ? fail(StatusCode::kUnavailable, "another uses this store")
+      co_return leader ? fail(StatusCode::kUnavailable, "another process uses this store")
                        : fail(leader.error());
     }
     co_await reactor.sleep(kRetry);
@@ -190,7 +192,7 @@ Task<Status> commit_surely(Reactor& reactor, MetadataStore& store, MetadataTrans
     if (result.outcome == CommitOutcome::kConditionFailed || reactor.now() >= deadline) {
       co_return Status(
           StatusCode::kUnavailable,
-          "the store could not be written to the end; import again. " + result.message);
+          "not all records could be written to the store; import again. " + result.message);
     }
     co_await reactor.sleep(kRetry);
   }

@@ -101,7 +101,7 @@ TEST(MetadataExport, NoDamageGoesUnnoticed) {
 
 TEST(MetadataExport, NamesWhatIsWrong) {
   EXPECT_EQ(parse_export("hello\n").error().to_string(),
-            "INVALID_ARGUMENT: metadata export, line 1: this is no export of metadata");
+            "INVALID_ARGUMENT: metadata export, line 1: this is not an export of metadata");
   EXPECT_EQ(parse_export(R"({"format":"ramcloud-metadata","version":2,"records":0})"
                          "\n")
                 .error()

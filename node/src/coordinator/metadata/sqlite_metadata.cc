@@ -168,9 +168,10 @@ class SqliteMetadata::Database {
     for (const auto& [name, opened] : files_) {
       if (identity_of(name) == opened) continue;
       return {StatusCode::kIoError,
-              fmt::format("metadata file '{}' was deleted or replaced since it was opened: nothing "
-                          "more is written to it; /proc/{}/fd has it until this process ends",
-                          name, ::getpid())};
+              fmt::format(
+                  "metadata file '{}' was deleted or replaced since it was opened: nothing more is "
+                  "written to it; until this process ends, it can be copied from /proc/{}/fd",
+                  name, ::getpid())};
     }
     return {};
   }

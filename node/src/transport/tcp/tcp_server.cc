@@ -143,7 +143,8 @@ void TcpServer::drop_oldest_silent() {
   const auto [slot, generation] = silent_age_.front();
   silent_age_.pop_front();
   find(slot, generation)
-      ->close_for("too many have said no hello", context_.counters.limited_silent);
+      ->close_for("too many connections have not sent a hello message",
+                  context_.counters.limited_silent);
 }
 
 /// A free slot; only add() takes it.
@@ -308,7 +309,7 @@ void TcpServer::reply(const ReplyHandle& handle, StatusCode status, std::span<co
   if (connection.outstanding_ > 0) --connection.outstanding_;
   if (connection.send(header, body, tail)) return connection.resume_if_due();
   if (connection.stream_.overflowed()) {
-    connection.close_for("more output than a slow reader may leave",
+    connection.close_for("the peer reads too slowly: too much output waits for it",
                          context_.counters.slow_readers);
   } else {
     close(connection);
