@@ -36,19 +36,19 @@ inline namespace v1 {  // separate linker names from the engine's
 
 /// Why a call failed. The values are those of the protocol (docs/formats.md, "Status codes").
 enum class ErrorCode : uint16_t {
-  kNotFound = 1,         // no such object or table
-  kExists = 2,           // it exists and must not
-  kWrongVersion = 3,     // a condition on the version failed
-  kInvalidArgument = 4,  // can never work; the message names field, value and what is accepted
-  kOutOfMemory = 6,      // the server's log memory is full; reads and removes go on
-  kUnavailable = 8,      // the server of the object is dead or nobody answered; nothing was changed
+  kNotFound = 1,          // no such object or table
+  kExists = 2,            // the object or table exists already
+  kWrongVersion = 3,      // a condition on the version failed
+  kInvalidArgument = 4,   // always fails; the message names field, value and what is accepted
+  kOutOfMemory = 6,       // the server's log memory is full; reads and removes still work
+  kUnavailable = 8,       // the object's server is dead or did not answer; nothing was changed
   kDeadlineExceeded = 9,  // no final answer in time; nothing was changed
   kIndeterminate = 10,    // the reply was lost: it may or may not have happened
   kCancelled = 11,        // Call::cancel(): it may or may not have happened
   kWrongCluster = 14,     // there is another cluster at this address
   kUnsupported = 16,      // the other side does not know this operation or protocol version
   kProtocolError = 17,    // malformed bytes came from the other side
-  kCorrupt = 18,          // a checksum of stored bytes does not hold
+  kCorrupt = 18,          // a checksum of stored bytes is wrong
   kNoSpace = 19,
   kIoError = 20,
   kInternal = 22,

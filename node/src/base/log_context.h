@@ -7,7 +7,7 @@
 
 namespace ramcloud {
 
-/// An empty function ends it. For programs of one thread.
+/// An empty function removes the prefix. For programs with one thread.
 void set_log_context(std::function<std::string()> context);
 
 }  // namespace ramcloud

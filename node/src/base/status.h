@@ -17,31 +17,32 @@ namespace ramcloud {
 enum class StatusCode : uint16_t {
   kOk = 0,
   kNotFound = 1,          // no such object or table
-  kExists = 2,            // it exists and must not
+  kExists = 2,            // the object or table exists already
   kWrongVersion = 3,      // a condition on the version failed
-  kInvalidArgument = 4,   // the request can never work; the message names field, value, accepted
+  kInvalidArgument = 4,   // the request will always fail; the message names field, value, accepted
   kUnknownTablet = 5,     // this server does not own the tablet: refresh the map and retry
-  kOutOfMemory = 6,       // log memory is full; reads and deletes go on
-  kRetry = 7,             // not now; wait retry_after and try again
-  kUnavailable = 8,       // the tablet's server is dead, or nobody answered until the deadline
+  kOutOfMemory = 6,       // log memory is full; reads and deletes still work
+  kRetry = 7,             // not possible now; wait retry_after and try again
+  kUnavailable = 8,       // the tablet's server is dead, or no server answered before the deadline
   kDeadlineExceeded = 9,  // no answer in time; nothing was changed or the call was idempotent
-  kIndeterminate = 10,    // a non-idempotent call's reply was lost: it may have happened
+  kIndeterminate = 10,    // the reply to a non-idempotent call was lost: it may have happened
   kCancelled = 11,
   kNotLeader = 12,       // this coordinator is a standby; the message names the leader
-  kStaleTerm = 13,       // sender is an old coordinator leader or an old incarnation
+  kStaleTerm = 13,       // term, revision or epoch of the sender is old; a newer one is known
   kWrongCluster = 14,    // the peer or volume belongs to another cluster
   kWrongServer = 15,     // the peer at this address has another server id now
   kUnsupported = 16,     // unknown opcode or protocol version
   kProtocolError = 17,   // malformed bytes; the connection is closed
-  kCorrupt = 18,         // a checksum does not hold
+  kCorrupt = 18,         // a checksum is wrong
   kNoSpace = 19,         // no free frame on the backup, or the disk is full
   kIoError = 20,         // the device failed
-  kConnectionLost = 21,  // the session broke; whether the call was executed is unknown
+  kConnectionLost = 21,  // the connection broke; whether the call was executed is unknown
   kInternal = 22,        // a bug; the message says where
   kCrashed = 23,         // the sender is listed as crashed and must stop (zombie)
 };
 
-/// Upper-case name as users see it, for example "NOT_FOUND"; "UNKNOWN_17" for codes of the future.
+/// Upper-case name as users see it, for example "NOT_FOUND"; "UNKNOWN_99" for a code that this
+/// version does not know.
 std::string status_name(StatusCode code);
 
 class [[nodiscard]] Status {
