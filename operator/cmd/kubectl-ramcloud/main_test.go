@@ -116,10 +116,10 @@ func shown() map[string][]client.Object {
 		c.Status.Data.SurvivesServers = &two
 		c.Status.Conditions = []metav1.Condition{
 			condition("Ready", "True", "AllServersUp", "4 servers up, 4 of 4 tablets served"),
-			condition("Degraded", "False", "AsExpected", "nothing is broken that the operator knows of"),
+			condition("Degraded", "False", "AsExpected", "the operator knows of no problem"),
 			condition("Progressing", "False", "Settled", "everything is as spec asks for"),
-			condition("ScaleBlocked", "False", "NotBlocked", "spec.servers.replicas is followed"),
-			condition("Paused", "False", "NotPaused", "the operator looks after this cluster"),
+			condition("ScaleBlocked", "False", "NotBlocked", "spec.servers.replicas is applied"),
+			condition("Paused", "False", "NotPaused", "the operator manages this cluster"),
 		}
 		return c
 	}

@@ -110,8 +110,8 @@ func (r *ClusterReconciler) observe(ctx context.Context, cluster *ramcloudv1.RAM
 	o.picture = r.Watchers.Get(key, cluster.UID, r.adminAddress(cluster))
 	pinned, found := cluster.Status.Coordinator.ClusterUUID, o.picture.Status.GetClusterUuid()
 	if o.picture.Connected && pinned != "" && found != "" && found != pinned {
-		o.stranger = fmt.Sprintf("the coordinator leads the cluster %s, and this one is %s: its metadata was replaced or is read from "+
-			"another place; nothing is changed until it leads %s again", found, pinned, pinned)
+		o.stranger = fmt.Sprintf("the coordinator leads the cluster %s, but this is cluster %s: its metadata was replaced, or is read from "+
+			"another place; the operator changes nothing until it leads %s again", found, pinned, pinned)
 		o.picture = &coordinator.Picture{Problem: o.stranger, Heard: true, Since: o.picture.Since}
 	}
 	return o, nil

@@ -233,7 +233,7 @@ func TestARollThatBreaksTheSkewRuleIsRefused(t *testing.T) {
 	w.condition("UpToDate", metav1.ConditionFalse, ramcloudv1.ReasonRollPending)
 	w.change(func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Update.RestartRequest = "roll" })
 	message := w.condition("UpToDate", metav1.ConditionFalse, ramcloudv1.ReasonRollRefused)
-	if !strings.Contains(message, "image ramcloud/node:0.3.0 is version 0.3, and only a version and the one before run together") {
+	if !strings.Contains(message, "image ramcloud/node:0.3.0 is version 0.3, and only a version and the one before may run at the same time") {
 		t.Errorf("message: %s", message)
 	}
 	w.poke(3)

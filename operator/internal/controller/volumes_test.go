@@ -181,7 +181,7 @@ func TestALostClaimIsReplacedAndKept(t *testing.T) {
 	// coordinator.
 	w.unready("demo-server-1")
 	w.coordinator.SetServer(&adminpb.Server{Id: 2, Name: "demo-server-1", State: adminpb.ServerState_SERVER_CRASHED})
-	if message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost); !strings.Contains(message, "its pod has it and may come back with it") {
+	if message := w.condition("Degraded", metav1.ConditionTrue, ramcloudv1.ReasonVolumeLost); !strings.Contains(message, "its pod still has it and may continue with it") {
 		t.Errorf("message: %s", message)
 	}
 	w.poke(3)

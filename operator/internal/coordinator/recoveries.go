@@ -63,7 +63,7 @@ func (p *Picture) notServed() string {
 	case served < all || status.TabletsUnavailable > 0:
 		return fmt.Sprintf("%d tablets are not served", max(all-served, int(status.TabletsUnavailable)))
 	case status.GetDetection().GetState() == "SUSPECT":
-		return "the coordinator hears too few servers to tell who is dead"
+		return "failure detection is SUSPECT: the coordinator cannot tell which servers crashed"
 	}
 	return ""
 }
@@ -98,7 +98,7 @@ func (p *Picture) onlyOpening() bool {
 
 func (p *Picture) notSettled(now time.Time) (why string, again time.Duration) {
 	if left := p.ChangedAt.Add(Settled).Sub(now); left > 0 {
-		return fmt.Sprintf("the servers have been as they are for less than %s", Settled), left
+		return fmt.Sprintf("the servers or tablets changed less than %s ago", Settled), left
 	}
 	return "", 0
 }

@@ -19,7 +19,7 @@ func TestNotWhole(t *testing.T) {
 		"silent":            {func(p *Picture) { *p = Picture{Problem: "nobody there"} }, "does not answer"},
 		"recovering":        {func(p *Picture) { p.Status.Recoveries = []*adminpb.Recovery{{ServerId: 3, Phase: "WAITING"}} }, "server 3 is WAITING"},
 		"not served":        {func(p *Picture) { p.Status.TabletsUnavailable = 2 }, "2 tablets are not served"},
-		"suspect":           {func(p *Picture) { p.Status.Detection = &adminpb.Detection{State: "SUSPECT"} }, "too few servers"},
+		"suspect":           {func(p *Picture) { p.Status.Detection = &adminpb.Detection{State: "SUSPECT"} }, "is SUSPECT"},
 		"not told":          {func(p *Picture) { p.Servers[1].Stats = nil }, "s1 has not said yet"},
 		"no summary":        {func(p *Picture) { p.Status.Replication = nil }, "no server has said"},
 		"lacks replicas":    {func(p *Picture) { p.Status.Replication.SegmentsUnderReplicated = 1 }, "1 of 4 segments lack replicas"},

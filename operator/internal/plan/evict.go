@@ -32,7 +32,7 @@ func Evictions(o Observed, d Decision) Eviction {
 		out.Held, out.Again = o.NotSafe, o.SafeAgain
 	}
 	if needed := o.ReplicationFactor + 1; out.Held == "" && without > 0 && serving-1 < needed {
-		out.Held = fmt.Sprintf("%d servers find no node, and of the other %d one less is too few: replicationFactor %d needs %d",
+		out.Held = fmt.Sprintf("%d servers find no node, and without one of the other %d there are too few: replicationFactor %d needs %d",
 			without, serving, o.ReplicationFactor, needed)
 	}
 	if out.Held == "" {

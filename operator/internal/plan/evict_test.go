@@ -107,9 +107,9 @@ func TestEvictions(t *testing.T) {
 		"one has no replicas":           {func(o *Observed) { o.Members[2].Replicas = 0 }, 4, "server 1 has not said yet"},
 		"R = 0":                         {func(o *Observed) { o.ReplicationFactor = 0 }, 4, "without replicas"},
 		"a restart was asked for":       {func(o *Observed) { o.Request = "again" }, 4, "restart 'again'"},
-		"one finds no node, too few":    {pod(1, noNode), 4, "1 servers find no node, and of the other 3 one less is too few: replicationFactor 2 needs 3"},
+		"one finds no node, too few":    {pod(1, noNode), 4, "1 servers find no node, and without one of the other 3 there are too few: replicationFactor 2 needs 3"},
 		"one finds no node, and R = 1":  {func(o *Observed) { pod(1, noNode)(o); o.ReplicationFactor = 1 }, 2, ""},
-		"two find none, and R = 1":      {func(o *Observed) { pod(1, noNode)(o); pod(2, noNode)(o); o.ReplicationFactor = 1 }, 4, "one less is too few"},
+		"two find none, and R = 1":      {func(o *Observed) { pod(1, noNode)(o); pod(2, noNode)(o); o.ReplicationFactor = 1 }, 4, "there are too few"},
 		"it was not whole for a moment": {func(o *Observed) { o.SafeAgain = time.Second }, 3, ""},
 	} {
 		o := whole()

@@ -170,13 +170,13 @@ func (p PodMemory) cannotResize(wanted MemoryWanted) string {
 	changes := p.Asked != wanted.Pod
 	switch {
 	case p.HugePages:
-		return "the log is in huge pages, of which a running pod gets no others"
+		return "the log is in huge pages, whose number cannot change while the pod runs"
 	case p.Observed == 0 || p.Actual == 0 && p.Asked > 0:
 		return "this Kubernetes cannot change the memory of a running pod, or its node does not tell how large it is"
 	case changes && p.Restarts:
 		return "the container's resizePolicy asks for a restart when its memory changes"
 	case changes && (p.Uneven || wanted.Uneven || p.Asked == 0):
-		return "request and limit of the pod's memory are not the same, and only then both can be changed"
+		return "the pod's memory request and limit differ, and they can be changed only if they are equal"
 	case changes && p.Refused.Why != "" && p.Refused.Size == wanted.Pod:
 		return "the API server says: " + p.Refused.Why
 	}

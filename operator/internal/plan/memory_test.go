@@ -27,7 +27,7 @@ func resting(log int64) (PodMemory, ServerMemory) {
 func TestNextMemoryStep(t *testing.T) {
 	const small, large = 256 * mi, 512 * mi
 	const waits, asksPod, asksServer = "the kubelet changes the pod's memory", "the kubelet is asked to change the pod's memory", "the server is asked to change its log"
-	const uneven = "request and limit of the pod's memory are not the same, and only then both can be changed"
+	const uneven = "the pod's memory request and limit differ, and they can be changed only if they are equal"
 	const cannot = "this Kubernetes cannot change the memory of a running pod, or its node does not tell how large it is"
 	for name, test := range map[string]struct {
 		from, to int64
@@ -74,7 +74,7 @@ func TestNextMemoryStep(t *testing.T) {
 		"more than --log-memory-max": {small, large, func(_ *MemoryWanted, _ *PodMemory, s *ServerMemory) { s.Most = 384 * mi },
 			MemoryStep{Infeasible: "the log is to be 512Mi, and the server accepts logs of up to 384Mi (--log-memory-max)"}},
 		"huge pages": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.HugePages = true },
-			MemoryStep{Infeasible: "the log is in huge pages, of which a running pod gets no others"}},
+			MemoryStep{Infeasible: "the log is in huge pages, whose number cannot change while the pod runs"}},
 		"a container that would be restarted": {small, large, func(_ *MemoryWanted, p *PodMemory, _ *ServerMemory) { p.Restarts = true },
 			MemoryStep{Infeasible: "the container's resizePolicy asks for a restart when its memory changes"}},
 		"a request that is not the limit": {small, large, func(w *MemoryWanted, _ *PodMemory, _ *ServerMemory) { w.Uneven = true },

@@ -123,13 +123,13 @@ func TestDecide(t *testing.T) {
 			Decision{Servers: []int32{0, 1}, VolumesLost: []string{"the volume of server 1 is lost; it gets another once the " +
 				"coordinator answers and does not list the server as up"}}},
 		{"a pod that has it mounted may come back", Observed{Wanted: 2, Connected: true, Members: lost(2, VolumeDeleting, false, mounted)},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator was not asked yet"}}},
+			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod still has it and may continue with it (delete the pod to continue without it): the coordinator was not asked yet"}}},
 		{"and is given up when the volume is released", Observed{Wanted: 2, Connected: true,
 			Members: released(lost(2, VolumeLost, false, mounted), Release{ServerID: "11", Releasable: true})},
 			Decision{Servers: []int32{0, 1}, GiveUp: []ID{server(1)}}},
 		{"not with the release of an id that was not noted yet", Observed{Wanted: 2, Connected: true,
 			Members: with(released(lost(2, VolumeDeleting, false, mounted), Release{ServerID: "11", Releasable: true}), func(m []Member) { m[2].KnownAs = "12" })},
-			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod has it and may come back with it (delete the pod to go on without it): the coordinator lists " +
+			Decision{Servers: []int32{0, 1}, VolumesTerminating: []string{"the volume claim of server 1 was deleted; its pod still has it and may continue with it (delete the pod to continue without it): the coordinator lists " +
 				"the server under the id 12, which was not noted yet"}}},
 		{"never a server that runs", Observed{Wanted: 2, Connected: true,
 			Members: released(lost(2, VolumeDeleting, true, running()), Release{ServerID: "11", Releasable: true})},

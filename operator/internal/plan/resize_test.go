@@ -116,7 +116,7 @@ func TestOneServerAfterTheOther(t *testing.T) {
 
 func TestAShrinkIsDecidedAgain(t *testing.T) {
 	o, _ := sizing(128 * mi)
-	o.NotSafe, o.SafeAgain = "the servers have been as they are for less than 10s", 7*time.Second
+	o.NotSafe, o.SafeAgain = "the servers or tablets changed less than 10s ago", 7*time.Second
 	if d := Decide(o); d.Again != 7*time.Second {
 		t.Errorf("in %s", d.Again)
 	}
@@ -157,7 +157,7 @@ func TestMemoryTells(t *testing.T) {
 	if want := []string{"0 of 3 servers have logs of 512Mi", "server 0: the kubelet is asked to change the pod's memory", "server 2: its turn comes after server 0"}; !slices.Equal(moving, want) {
 		t.Errorf("moving: %q", moving)
 	}
-	if want := []string{"server 1 keeps its memory until it is restarted: the log is in huge pages, of which a running pod gets no others"}; !slices.Equal(staying, want) {
+	if want := []string{"server 1 keeps its memory until it is restarted: the log is in huge pages, whose number cannot change while the pod runs"}; !slices.Equal(staying, want) {
 		t.Errorf("staying: %q", staying)
 	}
 	o, _ = sizing(256 * mi)

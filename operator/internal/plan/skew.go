@@ -108,7 +108,7 @@ func (r Running) Skew(kind Kind, image string) (refused, waits string) {
 	if operator, known := ParseVersion(r.Operator); known && operator != (Version{}) {
 		steps, comparable := operator.after(target)
 		if !comparable || steps < 0 || steps > 1 {
-			return fmt.Sprintf("image %s is version %s, and the operator %s makes pods of its own version and of the one before", image, target, operator), ""
+			return fmt.Sprintf("image %s is version %s, and the operator %s supports only its own version and the one before", image, target, operator), ""
 		}
 	}
 	for _, other := range []Kind{Coordinator, Server} {
@@ -128,7 +128,7 @@ func (r Running) Skew(kind Kind, image string) (refused, waits string) {
 		}
 	}
 	if refused != "" {
-		refused = fmt.Sprintf("image %s is version %s, and only a version and the one before run together: %s", image, target, refused)
+		refused = fmt.Sprintf("image %s is version %s, and only a version and the one before may run at the same time: %s", image, target, refused)
 	}
 	return refused, waits
 }

@@ -162,7 +162,7 @@ func mayGiveUp(o Observed, m Member, d *Decision) bool {
 		why = notReleased(o, Claim{State: m.Volume, Bound: true, ServerID: m.ServerID, Release: m.Release}, d)
 	}
 	if why != "" {
-		d.kept(m.Volume, fmt.Sprintf("%s; its pod has it and may come back with it (delete the pod to go on without it): %s", lossOf(m), why))
+		d.kept(m.Volume, fmt.Sprintf("%s; its pod still has it and may continue with it (delete the pod to continue without it): %s", lossOf(m), why))
 	}
 	return why == ""
 }
@@ -187,7 +187,7 @@ func notReleased(o Observed, c Claim, d *Decision) string {
 	case c.ServerID == "" && !c.Bound:
 		return "" // there never was a volume
 	case c.ServerID == "":
-		return "it is not known under which id a server used it, so nobody can be asked; when nothing on it is needed, take its finalizers off"
+		return "it is not known under which id a server used it, so the coordinator cannot be asked; if nothing on it is needed, remove its finalizers"
 	case c.Release.ServerID != c.ServerID:
 		return "the coordinator was not asked yet"
 	case !c.Release.Releasable:

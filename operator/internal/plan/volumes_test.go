@@ -48,7 +48,7 @@ func TestFormerClaims(t *testing.T) {
 		}, "the coordinator does not release it (server id 7): 3 segments have too few replicas elsewhere", true},
 		"the release of another": {func(_ *Observed, c *Claim) { c.Release.ServerID = "10" }, "the coordinator was not asked yet", false},
 		"a silent coordinator":   {func(o *Observed, _ *Claim) { o.Connected = false }, "the coordinator, which says whether its replicas are needed, does not answer", false},
-		"no id":                  {func(_ *Observed, c *Claim) { c.ServerID = "" }, "it is not known under which id a server used it, so nobody can be asked; when nothing on it is needed, take its finalizers off", false},
+		"no id":                  {func(_ *Observed, c *Claim) { c.ServerID = "" }, "it is not known under which id a server used it, so the coordinator cannot be asked; if nothing on it is needed, remove its finalizers", false},
 		"never a volume":         {func(_ *Observed, c *Claim) { c.ServerID, c.Bound = "", false }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

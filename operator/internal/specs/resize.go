@@ -69,11 +69,11 @@ func resizeStep(claim *corev1.PersistentVolumeClaim) string {
 		}
 		switch c.Type {
 		case corev1.PersistentVolumeClaimFileSystemResizePending:
-			return "the volume is larger, and the node is to grow its file system; a driver that cannot do so in use does when the pod starts next"
+			return "the volume is larger, and the node must grow its file system; a driver that cannot do it while the volume is in use does it when the pod starts next"
 		case corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError:
 			return "the storage driver tries again after an error: " + c.Message
 		case corev1.PersistentVolumeClaimResizing:
-			step = "the storage driver is at it"
+			step = "the storage driver is working on it"
 		}
 	}
 	return step

@@ -45,7 +45,7 @@ func TestResizeOf(t *testing.T) {
 		"not bound":                      {want: "2Gi", live: pending},
 		"deleted":                        {want: "2Gi", live: going},
 		"asked for":                      {want: "2Gi", live: sizes("2Gi", "1Gi"), growing: "waiting for the storage driver"},
-		"begun":                          {want: "2Gi", live: with(sizes("2Gi", "1Gi"), corev1.PersistentVolumeClaimResizing, ""), growing: "is at it"},
+		"begun":                          {want: "2Gi", live: with(sizes("2Gi", "1Gi"), corev1.PersistentVolumeClaimResizing, ""), growing: "is working on it"},
 		"the file system is left": {want: "2Gi", growing: "when the pod starts next",
 			live: with(with(sizes("2Gi", "1Gi"), corev1.PersistentVolumeClaimResizing, ""), corev1.PersistentVolumeClaimFileSystemResizePending, "")},
 		"an error, tried again": {want: "2Gi", live: with(sizes("2Gi", "1Gi"), corev1.PersistentVolumeClaimControllerResizeError, "busy"), growing: "after an error: busy"},

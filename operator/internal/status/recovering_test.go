@@ -17,7 +17,7 @@ func TestRecovering(t *testing.T) {
 		want       string
 		parts      []string
 	}{
-		"none": {nil, "-NoRecovery", []string{"no crashed server"}},
+		"none": {nil, "-NoRecovery", []string{"tablets of crashed servers are served"}},
 		"running": {[]*adminpb.Recovery{{ServerId: 7, Name: "demo-server-1", Phase: "REPLAYING", Parts: 4, PartsDone: 1, BytesTotal: 64 << 20, BytesDone: 12 << 20}},
 			"+RecoveryRunning", []string{"server 7 (demo-server-1) is REPLAYING (1 of 4 parts done, 12 MiB of 64 MiB read)"}},
 		"blocked": {[]*adminpb.Recovery{{ServerId: 7, Name: "demo-server-1", Phase: "BLOCKED", WaitsFor: "a segment of its log",

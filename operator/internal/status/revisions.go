@@ -45,25 +45,25 @@ func upToDate(in Input) (metav1.ConditionStatus, string, string) {
 		}
 	}
 	if n := len(in.Pending); n > 0 {
-		pending = append(pending, fmt.Sprintf("%d pods are made from former templates", n))
+		pending = append(pending, fmt.Sprintf("%d pods have earlier templates", n))
 	}
-	const how = "; kubectl ramcloud diff shows it, and spec.update.restartRequest with a new text asks for a roll"
+	const how = "; kubectl ramcloud diff shows the differences, and a new text in spec.update.restartRequest asks for a rolling restart"
 	switch {
 	case len(in.Revisions) == 0:
 		return "", "", ""
 	case len(refused) > 0:
-		return metav1.ConditionFalse, ramcloudv1.ReasonRollRefused, "what was asked for is not done: " + brief.List(refused, "; ")
+		return metav1.ConditionFalse, ramcloudv1.ReasonRollRefused, "the restart or change that was asked for is not done: " + brief.List(refused, "; ")
 	case in.Decision.Rolling != "":
 		return metav1.ConditionFalse, ramcloudv1.ReasonRolling, in.Decision.Rolling
 	case len(pending) > 0:
 		return metav1.ConditionFalse, ramcloudv1.ReasonRollPending, brief.List(pending, "; ") + how
 	}
-	return metav1.ConditionTrue, ramcloudv1.ReasonUpToDate, "every pod is made from what this operator makes of spec"
+	return metav1.ConditionTrue, ramcloudv1.ReasonUpToDate, "every pod has the template that this operator computes from spec"
 }
 
 // waits says how a component's pods would change.
 func (r Revision) waits() string {
-	text := fmt.Sprintf("new pods of %s would be made otherwise: %s", r.Component, strings.Join(r.Differs, ", "))
+	text := fmt.Sprintf("new pods of %s would have another template: %s", r.Component, strings.Join(r.Differs, ", "))
 	if r.Waits != "" {
 		text += " (" + r.Waits + ")"
 	}

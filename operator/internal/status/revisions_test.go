@@ -22,17 +22,17 @@ func TestUpToDate(t *testing.T) {
 		want, needle string // + for True and the reason; a part of the message
 	}{
 		"nothing waits":    {func(in *Input) { in.Revisions = both }, "+UpToDate", "every pod"},
-		"a later operator": {func(in *Input) { in.Revisions = with(waits) }, "-RollPending", "new pods of server would be made otherwise: image: a, wanted b; kubectl ramcloud diff"},
+		"a later operator": {func(in *Input) { in.Revisions = with(waits) }, "-RollPending", "new pods of server would have another template: image: a, wanted b; kubectl ramcloud diff"},
 		"it waits for coordinators": {func(in *Input) {
 			in.Revisions = with(func(r *Revision) { waits(r); r.Waits = "coordinator 0 first" })
 		}, "-RollPending", "(coordinator 0 first)"},
 		"a changed spec": {func(in *Input) {
 			in.Revisions, in.Pending = both, []ramcloudv1.PendingRestart{{Pod: "demo-coordinator-0"}}
-		}, "-RollPending", "1 pods are made from former templates"},
+		}, "-RollPending", "1 pods have earlier templates"},
 		"only servers": {func(in *Input) {
 			in.Revisions, in.Pending = both, []ramcloudv1.PendingRestart{{Pod: "demo-server-0"}}
 			in.Servers[0].Status.PendingRestart = true
-		}, "-RollPending", "1 pods are made from former templates"},
+		}, "-RollPending", "1 pods have earlier templates"},
 		"a roll": {func(in *Input) {
 			in.Revisions, in.Decision.Rolling = with(waits), "restart 'a': 1 to do"
 		}, "-Rolling", "restart 'a'"},

@@ -226,12 +226,12 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	case !in.Picture.Connected && identity != nil: // the last known value
 		set(identity.Type, identity.Status, identity.Reason, identity.Message)
 	default:
-		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "the store is the cluster "+uuid)
+		set(ramcloudv1.ConditionConsistentIdentity, metav1.ConditionTrue, ramcloudv1.ReasonIdentityPinned, "the coordinator leads the cluster "+uuid)
 	}
 	if in.Decision.Blocked != "" {
 		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionTrue, ramcloudv1.ReasonScaleInNotSupported, in.Decision.Blocked)
 	} else {
-		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is followed")
+		set(ramcloudv1.ConditionScaleBlocked, metav1.ConditionFalse, ramcloudv1.ReasonNotBlocked, "spec.servers.replicas is applied")
 	}
 	resizing(in, out)
 	value, rReason, rMessage := recovering(in)
@@ -242,7 +242,7 @@ func setConditions(in Input, out *ramcloudv1.RAMCloudClusterStatus) {
 	if in.Cluster.Spec.Paused {
 		set(ramcloudv1.ConditionPaused, metav1.ConditionTrue, ramcloudv1.ReasonPaused, "spec.paused is set: the operator changes nothing of this cluster")
 	} else {
-		set(ramcloudv1.ConditionPaused, metav1.ConditionFalse, ramcloudv1.ReasonNotPaused, "the operator looks after this cluster")
+		set(ramcloudv1.ConditionPaused, metav1.ConditionFalse, ramcloudv1.ReasonNotPaused, "the operator manages this cluster")
 	}
 	if len(in.Deprecated) > 0 {
 		set(ramcloudv1.ConditionDeprecatedFields, metav1.ConditionTrue, ramcloudv1.ReasonDeprecatedFieldsUsed,
@@ -293,7 +293,7 @@ func Unread(c *ramcloudv1.RAMCloudCluster, failed []string, now metav1.Time) ram
 }
 
 func reconcileFailed(failed []string) string {
-	return "the operator could not do all that it has to, and tries again: " + brief.List(failed, "; ")
+	return "a step of the operator failed, and is retried: " + brief.List(failed, "; ")
 }
 
 func readiness(in Input, out *ramcloudv1.RAMCloudClusterStatus) (metav1.ConditionStatus, string, string) {
@@ -393,7 +393,7 @@ func (t troubles) reason() string {
 // message describes all troubles.
 func (t troubles) message() string {
 	if len(t) == 0 {
-		return "nothing is broken that the operator knows of"
+		return "the operator knows of no problem"
 	}
 	var out []string
 	for _, one := range t {
@@ -413,7 +413,7 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles)
 	text := func(message string) func() string { return func() string { return message } }
 	add(in.Stranger != "", ramcloudv1.ReasonIdentityChanged, text(in.Stranger))
 	add(len(in.Decision.Foreign) > 0, ramcloudv1.ReasonVolumeNotOurs, func() string {
-		return fmt.Sprintf("volume claims %s exist and belong to something else; rename or delete them, or name this cluster otherwise",
+		return fmt.Sprintf("volume claims %s exist and belong to something else; rename or delete them, or give this cluster another name",
 			brief.List(in.Decision.Foreign, ", "))
 	})
 	add(in.Refused != "", ramcloudv1.ReasonNetworkNotSupported, text(in.Refused))
@@ -446,7 +446,7 @@ func degradation(in Input, out *ramcloudv1.RAMCloudClusterStatus) (all troubles)
 // serversSilent describes servers that do not answer the coordinator but are not marked as crashed: the
 // coordinator itself may be cut off.
 func serversSilent(d *adminpb.Detection) string {
-	message := fmt.Sprintf("the coordinator hears %d of %d servers, too few to tell who is dead; it condemns none meanwhile", d.GetAccounted(), d.GetExpected())
+	message := fmt.Sprintf("failure detection is SUSPECT: %d of %d servers are accounted for; until it ends, the coordinator marks no silent server as crashed", d.GetAccounted(), d.GetExpected())
 	if waits := d.GetWaitsFor(); len(waits) > 0 {
 		message += ": " + brief.List(waits, "; ")
 	}
@@ -581,7 +581,7 @@ func progress(in Input, out *ramcloudv1.RAMCloudClusterStatus, ready bool) (bool
 }
 
 func former(in Input) string {
-	return "waiting until nothing is left of a former cluster of this name; there still are " + brief.List(in.Former, ", ")
+	return "waiting until all objects of a deleted cluster of this name are gone; there still are " + brief.List(in.Former, ", ")
 }
 
 func pending(in Input) string {
@@ -641,7 +641,7 @@ func recovering(in Input) (metav1.ConditionStatus, string, string) {
 	case text != "":
 		return metav1.ConditionTrue, ramcloudv1.ReasonRecoveryRunning, text
 	}
-	return metav1.ConditionFalse, ramcloudv1.ReasonNoRecovery, "no crashed server has tablets that are not served again"
+	return metav1.ConditionFalse, ramcloudv1.ReasonNoRecovery, "all tablets of crashed servers are served again"
 }
 
 // ServerInput is the input for a server's status.
@@ -696,7 +696,7 @@ func serverState(in ServerInput) ramcloudv1.RAMCloudServerStatus {
 	default:
 		out.State, out.StateReason = ramcloudv1.ServerCrashed, s.StateReason
 		if out.StateReason == "" {
-			out.StateReason = "the coordinator took it for dead"
+			out.StateReason = "the coordinator marked it as crashed"
 		}
 	}
 	if out.State != ramcloudv1.ServerUp && in.Member.Problem != "" {
