@@ -133,7 +133,7 @@ void FetchService::on_fetch(const Request& request) {
   Result<Fetch> fetch = check(std::move(asked));
   if (fetch && fetches_ >= kMaxFetches) {
     RC_SOMETIMES("backup.recovery_fetches_are_put_off");
-    fetch = fail(StatusCode::kRetry, "recovery fetch: others are answered first");
+    fetch = fail(StatusCode::kRetry, "recovery fetch: too many fetches are in progress");
   }
   if (!fetch) return reply_error(transport_, request.reply, fetch.error(), kRetryAfterUs);
   fetch->reply = request.reply;

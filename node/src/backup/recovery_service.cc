@@ -82,7 +82,7 @@ void RecoveryService::on_query(const Request& request) {
   }
   if (queries_ >= kMaxQueries) {
     return reply_error(transport_, request.reply,
-                       {StatusCode::kRetry, "recovery query: others are answered first"},
+                       {StatusCode::kRetry, "recovery query: too many queries are in progress"},
                        kRetryAfterUs);
   }
   ++queries_;
@@ -224,7 +224,8 @@ Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, B
                                     uint64_t master_id, uint64_t segment_id, uint32_t frame) {
   if (!replicas.frozen(master_id)) {
     return fail(StatusCode::kNotFound,
-                fmt::format("{}: nobody asked for the replicas of master {} yet", what, master_id));
+                fmt::format("{}: no recovery has asked for the replicas of master {} yet", what,
+                            master_id));
   }
   auto replica = replicas.replica_in(frame, master_id, segment_id);
   if (replica) return std::move(*replica);

@@ -113,9 +113,10 @@ Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
   if (master == nullptr && list_version > servers_.version()) {
     RC_SOMETIMES("backup.knows_an_older_list_than_the_master");
     retry_after_us = kRetryAfterUs;
-    return {StatusCode::kRetry,
-            fmt::format("master {} acts on server list {}, this backup has {} yet", master_id,
-                        list_version, servers_.version())};
+    return {
+        StatusCode::kRetry,
+        fmt::format("master {} uses version {} of the server list, this backup has only version {}",
+                    master_id, list_version, servers_.version())};
   }
   return {StatusCode::kCrashed,
           fmt::format("master {} is {} in server list {}", master_id,

@@ -35,7 +35,7 @@ Task<Result<uint64_t>> new_head(Reactor& reactor, Epochs& epochs, log::Log& log)
     }
     while (log.head().segment_id() <= present || !log.takes_data()) {
       if (reactor.now() >= limit) {
-        co_return fail(StatusCode::kRetry, "the log's head does not roll");
+        co_return fail(StatusCode::kRetry, "the log's new head is not ready yet");
       }
       co_await reactor.sleep(kHeadInterval);
     }

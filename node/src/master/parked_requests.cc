@@ -98,8 +98,9 @@ void ParkedRequests::serve(Parked one) {
     const auto left = std::chrono::milliseconds(header.timeout_ms) - waited;
     if (left <= Duration::zero()) {
       // The client has stopped waiting, and an object must not change after that.
-      return reply_error(registry_.transport(), one.handle,
-                         {StatusCode::kRetry, "it waited longer than its caller"});
+      return reply_error(
+          registry_.transport(), one.handle,
+          {StatusCode::kRetry, "the deadline of the request passed while it waited"});
     }
     header.timeout_ms =
         static_cast<uint32_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());

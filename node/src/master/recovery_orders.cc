@@ -184,7 +184,7 @@ Status RecoveryOrders::begin(wire::RecoverRequest& order) {
         store_.check_take(lost.range.table_id, lost.range.start_hash, lost.range.end_hash));
   }
   if (parts_.contains(order.attempt) || parts_.size() - over_.size() >= kMostRunning) {
-    return {StatusCode::kRetry, "recover: other parts are recovered or given up first"};
+    return {StatusCode::kRetry, "recover: other parts must end here first"};
   }
   note_attempt(order.master_id, order.attempt);
   log_info("recovery.part_begun", {{"master", order.master_id},

@@ -38,7 +38,7 @@ SegmentFetch::SegmentFetch(RpcClient& rpc, const ServerList& servers, uint64_t m
                .end = segment.length,
                .max_bytes = kPageBytes,
                .ranges = std::move(ranges)},
-      why_(StatusCode::kNotFound, "there is no source of it") {}
+      why_(StatusCode::kNotFound, "no backup has it") {}
 
 void SegmentFetch::refuse(Status why) {
   log_warn("recovery.source_failed", {{"master", request_.master_id},

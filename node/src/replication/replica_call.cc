@@ -46,8 +46,9 @@ void ReplicaCall::on_reply(const wire::MessageHeader& header, ByteView body) {
   }
   const auto reply = load<wire::ReplicaReply>(body.data());
   if (reply.held < message_.to) {
-    return note({StatusCode::kProtocolError,
-                 fmt::format("backup holds {} bytes after {} were sent", reply.held, message_.to)});
+    return note(
+        {StatusCode::kProtocolError,
+         fmt::format("the backup has {} bytes after {} were sent", reply.held, message_.to)});
   }
   note({});
 }

@@ -23,9 +23,10 @@ void Forwarder::forward(void* forwarder, const Request& request) {
   if (self.bytes_.fetch_add(size, std::memory_order_relaxed) + size > kMaxBytes) {
     RC_SOMETIMES("server.forwarded_requests_are_refused");
     self.bytes_.fetch_sub(size, std::memory_order_relaxed);
-    return reply_error(self.transport_, request.reply,
-                       {StatusCode::kRetry, "requests for this server's first reactor wait"},
-                       kRetryAfterUs);
+    return reply_error(
+        self.transport_, request.reply,
+        {StatusCode::kRetry, "too many requests wait for this server's first reactor"},
+        kRetryAfterUs);
   }
   Copy copy{request.reply, request.header, std::string(request.body)};
   copy.handle.reactor = self.from_;
