@@ -188,7 +188,7 @@ TEST_F(EnlistmentTest, WhoeverIsListedAsCrashedEndsOnce) {
   enlistment_->leave({StatusCode::kCrashed, "once more"});
   EXPECT_THAT(fatal_, ElementsAre()) << "not while others look at the list";
   scheduler_.run_for(1s);
-  EXPECT_THAT(fatal_, ElementsAre(HasSubstr("lists server 7 as crashed")));
+  EXPECT_THAT(fatal_, ElementsAre(HasSubstr("lists server 7 as CRASHED")));
 }
 
 TEST_F(EnlistmentTest, WhoHearsNothingAsksAndEndsWhenItIsNotKnown) {

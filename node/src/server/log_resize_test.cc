@@ -64,7 +64,7 @@ TEST_F(LogResizeTest, GrowsInSlicesAndSaysWhatDoesNotFit) {
   EXPECT_FALSE(begun.done());
   EXPECT_EQ(begun.target_bytes, 64 * kSegment);
   EXPECT_THAT(begun.notes,
-              ElementsAre(HasSubstr("the hash table stays 16MiB, and a server that starts with "
+              ElementsAre(HasSubstr("the hash table stays 16MiB, but a server that starts with "
                                     "log-memory 512MiB has 64MiB"),
                           HasSubstr("2048MiB are advised for log-memory 512MiB")));
   sim_.run_for(LogResize::kSlice * 3);

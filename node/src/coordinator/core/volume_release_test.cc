@@ -55,7 +55,8 @@ TEST_F(VolumeReleaseTest, WhatNoMasterNeedsIsReleased) {
   const auto answer = ask(2);
   ASSERT_TRUE(answer.has_value()) << answer.error().to_string();
   EXPECT_TRUE(answer->releasable) << answer->reason;
-  EXPECT_THAT(answer->reason, HasSubstr("the volume of server 2 (server-12001) is not needed: 3 "));
+  EXPECT_THAT(answer->reason,
+              HasSubstr("the volume of server 2 (server-12001) is not needed: none of 3 "));
   EXPECT_THAT(answer->token, HasSubstr(format_uuid(state().uuid)));
   EXPECT_THAT(answer->token, HasSubstr("/2/1/")) << "server 2, term 1";
   EXPECT_GT(answer->expires_at_ms, now + 25'000);
