@@ -16,8 +16,8 @@ import (
 // BackupStorageSpec describes a server's volume.
 type BackupStorageSpecApplyConfiguration struct {
 	StorageSpecApplyConfiguration `json:""`
-	// Filesystem: a file system with one large file in it. Block: a raw device for nothing else. The container runtime must
-	// give the device to the pod's user, because servers are not root (for containerd:
+	// Filesystem: a file system with one large file in it. Block: a raw device, used for nothing else. For Block, the
+	// container runtime must give the device to the pod's user, because servers do not run as root (for containerd:
 	// device_ownership_from_security_context).
 	VolumeMode *apiv1alpha1.VolumeMode `json:"volumeMode,omitempty"`
 }

@@ -8,11 +8,11 @@ package v1alpha1
 // BlockedSegmentApplyConfiguration represents a declarative configuration of the BlockedSegment type for use
 // with apply.
 //
-// BlockedSegment is a segment that is needed.
+// BlockedSegment is a segment that the recovery needs and that is missing.
 type BlockedSegmentApplyConfiguration struct {
 	// Id of the segment, or "unknown".
 	Segment *string `json:"segment,omitempty"`
-	// Servers that had it last: name or id.
+	// Names or ids of the servers that had the last replicas of the segment.
 	LastHolders []string `json:"lastHolders,omitempty"`
 }
 

@@ -12,11 +12,11 @@ import (
 // CleaningSpecApplyConfiguration represents a declarative configuration of the CleaningSpec type for use
 // with apply.
 //
-// CleaningSpec says how a server uses memory again.
+// CleaningSpec says how a server reclaims memory.
 type CleaningSpecApplyConfiguration struct {
-	// Off: memory is used once. Count every write and delete ever made; when the log is full, writes end with OUT_OF_MEMORY.
-	// OneLevel: memory and disks are cleaned together. TwoLevel: memory first, which writes nothing to disks; they are cleaned
-	// when they need it. Left out: what the servers' image does by itself, which is OneLevel.
+	// Off: memory is never reclaimed. Every write and delete uses up log memory, and when the log is full, writes fail with
+	// OUT_OF_MEMORY. OneLevel: memory and disks are cleaned together. TwoLevel: memory is compacted alone, which writes
+	// nothing to disks; disks are cleaned when they need it. Left out: the default of the servers' image, which is OneLevel.
 	Mode *apiv1alpha1.CleaningMode `json:"mode,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 //
 // CoordinatorSpec describes the coordinators' pods.
 type CoordinatorSpecApplyConfiguration struct {
-	// Coordinators: 1, or 3 of which two stand by. Three need an etcd (spec.metadata).
+	// Number of coordinators: 1, or 3 (one leader and two standbys). 3 needs an etcd (spec.metadata).
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Compute resources. Default: 50m CPU and 64Mi requested, at most 256Mi.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`

@@ -10,8 +10,8 @@ package v1alpha1
 //
 // CoordinatorStatus is what the coordinator says about itself.
 type CoordinatorStatusApplyConfiguration struct {
-	// Identity of the cluster, also kept on every volume. Written once. If a store with another identity answers, the operator
-	// changes nothing (condition ConsistentIdentity).
+	// Identity of the cluster, which is also on every volume. It is written once. If a coordinator with another identity
+	// answers, the operator changes nothing (condition ConsistentIdentity).
 	ClusterUUID *string `json:"clusterUUID,omitempty"`
 	// Version of the leading coordinator.
 	Version *string `json:"version,omitempty"`

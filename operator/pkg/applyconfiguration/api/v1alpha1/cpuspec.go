@@ -10,16 +10,16 @@ package v1alpha1
 //
 // CPUSpec gives a server whole cores.
 type CPUSpecApplyConfiguration struct {
-	// Cores requested. Each reactor uses up to one. Syncing, metrics and the kernel use a part of another.
+	// Number of cores requested. Each reactor uses up to one core. Syncing, metrics and the kernel use a part of another core.
 	Cores *int32 `json:"cores,omitempty"`
-	// Requests equal limits. So the pod's quality of service is Guaranteed, and a kubelet with the static CPU manager gives
-	// it cores of its own.
+	// If true, limits equal requests. So the pod's quality of service is Guaranteed, and a kubelet with the static CPU manager
+	// gives it exclusive cores.
 	Guaranteed *bool `json:"guaranteed,omitempty"`
-	// Threads that serve data. Each polls for its own requests.
+	// Number of threads that serve data. Each polls for its own requests.
 	Reactors *int32 `json:"reactors,omitempty"`
-	// Threads that clean, beside the reactors. They sleep while nothing is to be cleaned, and otherwise share the cores that
-	// reactors leave. 0: the first reactor cleans between its other work. Left out: what the servers' image does by itself,
-	// which is 1.
+	// Number of threads that clean, besides the reactors. They sleep while there is nothing to clean, and otherwise use the
+	// CPU time that the reactors leave. 0: the first reactor cleans between its other work. Left out: the default of the
+	// servers' image, which is 1.
 	Cleaners *int32 `json:"cleaners,omitempty"`
 }
 

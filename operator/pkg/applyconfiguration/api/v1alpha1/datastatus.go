@@ -17,22 +17,22 @@ import (
 type DataStatusApplyConfiguration struct {
 	// Complete: every tablet is served. Partial: some are not. Unknown: the coordinator does not answer.
 	State *apiv1alpha1.DataState `json:"state,omitempty"`
-	// Tables.
+	// Number of tables.
 	Tables *int32 `json:"tables,omitempty"`
-	// Tablets of all tables.
+	// Number of tablets of all tables.
 	Tablets *int32 `json:"tablets,omitempty"`
 	// Tablets that are not served.
 	TabletsUnavailable *int32 `json:"tabletsUnavailable,omitempty"`
-	// Objects in all tables.
+	// Number of objects in all tables.
 	Objects *int64 `json:"objects,omitempty"`
-	// Log memory in use, over the servers that are up.
+	// Log memory in use, summed over the servers that are up.
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
-	// Log memory in all, over the servers that are up.
+	// Size of the log memory, summed over the servers that are up.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// Servers that may crash at the same time without loss of data, whichever they are. Left out if it is none, or if the
-	// coordinator does not tell.
+	// How many servers may crash at the same time, in any combination, so that all data is served again without help. Not set
+	// if it is 0, or if the coordinator does not report it.
 	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
 	Replication *ReplicationStatusApplyConfiguration `json:"replication,omitempty"`

@@ -14,12 +14,12 @@ type EtcdStatusApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Members whose pods are ready.
 	Ready *int32 `json:"ready,omitempty"`
-	// The etcd was complete once. From then on a member that lost its volume is not started with an empty one: a member
-	// that forgot its votes can lose what a majority agreed on.
+	// All members were ready at the same time at least once. Since then, a member that lost its volume is not simply started
+	// with an empty one: a member that forgot its votes can make the majority lose entries that it committed.
 	Formed *bool `json:"formed,omitempty"`
-	// How the etcd is connected to. "Required": only TLS, with certificates on both sides. An etcd of an earlier operator is
-	// "Off" until you ask for a restart (spec.update.restartRequest). Then it goes by itself through "Offered" (members take
-	// both) and "Used" (coordinators connect by TLS) to "Required".
+	// TLS of the connections to the etcd. "Required": only TLS, with certificates on both sides. An etcd that an earlier
+	// operator created is "Off" until you ask for a restart (spec.update.restartRequest). The operator then changes it to
+	// "Offered" (members accept both), "Used" (coordinators connect with TLS) and "Required".
 	TLS *string `json:"tls,omitempty"`
 	// The last failures of the members' pods.
 	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`

@@ -12,10 +12,10 @@ import (
 // ExposeSpecApplyConfiguration represents a declarative configuration of the ExposeSpec type for use
 // with apply.
 //
-// ExposeSpec says how the cluster is reached from outside.
+// ExposeSpec says how clients outside Kubernetes reach the cluster.
 type ExposeSpecApplyConfiguration struct {
-	// None, NodePort or LoadBalancer. Clients talk to every server, so each coordinator and each server gets a Service of its
-	// own. Its pod waits until that Service has an address.
+	// None, NodePort or LoadBalancer. Clients connect to every server, so each coordinator and each server gets a Service of
+	// its own, and its pod is created only when that Service has an address.
 	Type *apiv1alpha1.ExposeType `json:"type,omitempty"`
 	// Annotations of these Services, for example for the load balancer.
 	Annotations map[string]string `json:"annotations,omitempty"`

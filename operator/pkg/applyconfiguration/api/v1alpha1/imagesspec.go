@@ -14,9 +14,9 @@ import (
 //
 // ImagesSpec overrides images.
 type ImagesSpecApplyConfiguration struct {
-	// Image of coordinator and servers. Default: the one the operator was installed with.
+	// Image of coordinators and servers. Default: the one that the operator was installed with.
 	Node *string `json:"node,omitempty"`
-	// When the kubelet pulls the image.
+	// When the kubelet pulls the image. Default: IfNotPresent.
 	PullPolicy *v1.PullPolicy `json:"pullPolicy,omitempty"`
 	// Secrets for pulling images, in the namespace of the cluster.
 	PullSecrets []v1.LocalObjectReference `json:"pullSecrets,omitempty"`

@@ -14,7 +14,7 @@ import (
 //
 // ManagedEtcdSpec describes the etcd that the operator runs for the cluster.
 type ManagedEtcdSpecApplyConfiguration struct {
-	// Members: 1 or 3. Three survive the loss of one.
+	// Number of etcd members: 1 or 3. With 3, metadata stays available and complete when one member is lost.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Image with etcd in /usr/local/bin, for example gcr.io/etcd-development/etcd:v3.6.8. Default: the one that the operator
 	// was installed with.
@@ -23,7 +23,7 @@ type ManagedEtcdSpecApplyConfiguration struct {
 	Storage *StorageSpecApplyConfiguration `json:"storage,omitempty"`
 	// Compute resources. Default: 50m CPU and 128Mi requested, at most 512Mi.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// How long old revisions are kept before they are compacted away.
+	// How long etcd keeps old revisions before it removes them (compaction), in minutes (m) or hours (h).
 	AutoCompactionRetention *string `json:"autoCompactionRetention,omitempty"`
 }
 

@@ -14,10 +14,11 @@ import (
 //
 // MemorySpec sizes a server's memory.
 type MemorySpecApplyConfiguration struct {
-	// Memory of the log, which holds the objects. Servers that run get another size one after the other, without a restart,
-	// where Kubernetes can change the memory of their pods; else they get it when they are restarted (condition Resizing).
+	// Memory of the log, which has the objects. A changed size is applied to one running server after the other, without a
+	// restart, if Kubernetes can change the memory of running pods. Otherwise a server gets it when it is restarted (condition
+	// Resizing).
 	Log *resource.Quantity `json:"log,omitempty"`
-	// Memory of the hash table, as a fraction of the log's.
+	// Memory of the hash table, as a fraction of memory.log.
 	HashTableFraction *resource.Quantity `json:"hashTableFraction,omitempty"`
 }
 

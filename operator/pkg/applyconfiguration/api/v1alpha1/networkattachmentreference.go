@@ -10,7 +10,7 @@ package v1alpha1
 //
 // NetworkAttachmentReference names a NetworkAttachmentDefinition.
 type NetworkAttachmentReferenceApplyConfiguration struct {
-	// Its namespace. Default: that of the cluster.
+	// Namespace of the NetworkAttachmentDefinition. Default: that of the cluster.
 	Namespace *string `json:"namespace,omitempty"`
 	// Name of the NetworkAttachmentDefinition.
 	Name *string `json:"name,omitempty"`

@@ -14,14 +14,14 @@ import (
 //
 // NetworkSpec says how servers and clients talk to each other.
 type NetworkSpecApplyConfiguration struct {
-	// What messages travel over. Only TCP is supported. (Lower case: as earlier versions wrote it.)
+	// Network protocol of messages. Only TCP is supported. (The lower-case values are the spellings of earlier versions.)
 	Transport *apiv1alpha1.Transport `json:"transport,omitempty"`
-	// How a pod gets the device that its transport needs. Only Pod is supported: the pod's own network. (Lower case: as
-	// earlier versions wrote it.)
+	// How a pod gets the network device that its transport needs. Only Pod is supported: the pod's own network. (The values
+	// that begin with a lower-case letter are the spellings of earlier versions.)
 	Provider *apiv1alpha1.NetworkProvider `json:"provider,omitempty"`
-	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a.
+	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a. Not supported yet.
 	ResourceName *string `json:"resourceName,omitempty"`
-	// The NetworkAttachmentDefinition that brings the device into the pod.
+	// NetworkAttachmentDefinition that adds the device to the pod. Not supported yet.
 	NetworkAttachmentRef *NetworkAttachmentReferenceApplyConfiguration `json:"networkAttachmentRef,omitempty"`
 }
 

@@ -12,9 +12,9 @@ package v1alpha1
 type PendingRestartApplyConfiguration struct {
 	// Name of the pod.
 	Pod *string `json:"pod,omitempty"`
-	// What differs, with the old and the new value.
+	// Differences, each with the old and the new value.
 	Differs []string `json:"differs,omitempty"`
-	// Why it is not restarted now, and what to do.
+	// Why the pod is not restarted now, and what to do.
 	Waits *string `json:"waits,omitempty"`
 }
 

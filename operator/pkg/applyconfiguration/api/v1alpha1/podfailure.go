@@ -12,11 +12,11 @@ import (
 // PodFailureApplyConfiguration represents a declarative configuration of the PodFailure type for use
 // with apply.
 //
-// PodFailure is a pod that Kubernetes gave up.
+// PodFailure describes a pod that failed: Kubernetes does not restart it.
 type PodFailureApplyConfiguration struct {
-	// Kubernetes' reason.
+	// Reason that Kubernetes gives.
 	Reason *string `json:"reason,omitempty"`
-	// Kubernetes' message.
+	// Message that Kubernetes gives.
 	Message *string `json:"message,omitempty"`
 	// When the pod failed.
 	Time *v1.Time `json:"time,omitempty"`

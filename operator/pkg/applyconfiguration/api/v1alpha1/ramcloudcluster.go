@@ -17,8 +17,8 @@ import (
 // RAMCloudClusterApplyConfiguration represents a declarative configuration of the RAMCloudCluster type for use
 // with apply.
 //
-// RAMCloudCluster is a cluster that keeps tables of objects in the memory of its servers, and every
-// object's replicas on the volumes of others.
+// RAMCloudCluster is a cluster that keeps tables of objects in the memory of its servers, and the
+// replicas of each object on the volumes of other servers.
 type RAMCloudClusterApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -12,18 +12,19 @@ import (
 // RAMCloudClusterSpecApplyConfiguration represents a declarative configuration of the RAMCloudClusterSpec type for use
 // with apply.
 //
-// RAMCloudClusterSpec is what the user wants. (The rules ask for has(servers) only because the schema's
-// default for spec is checked before the defaults inside it are filled in. Fewer servers than
-// replicationFactor needs are refused when a cluster is made and when replicationFactor is raised;
-// scaling below it is a transition, answered by the condition ScaleBlocked.)
+// RAMCloudClusterSpec is the desired state of a cluster. (The rules test has(servers) only because the schema's
+// default for spec is checked before the defaults inside it are filled in. The API server refuses fewer servers than
+// replicationFactor needs when a cluster is created and when replicationFactor changes. It accepts a later change
+// to fewer servers; the operator then does not remove them and sets the condition ScaleBlocked.)
 type RAMCloudClusterSpecApplyConfiguration struct {
-	// The coordinators: they know the servers and tables, and are not on the path of reads and writes.
+	// The coordinators. They keep the lists of servers and tables, and take no part in reads and writes.
 	Coordinator *CoordinatorSpecApplyConfiguration `json:"coordinator,omitempty"`
 	// Where the coordinators keep the cluster's metadata. Left out: on the volume of the one coordinator.
 	Metadata *MetadataSpecApplyConfiguration `json:"metadata,omitempty"`
 	// The servers: each holds a part of the data in memory and replicas of others' data on its volume.
 	Servers *ServersSpecApplyConfiguration `json:"servers,omitempty"`
-	// R: a write is acknowledged when so many other servers have it on their volumes.
+	// Number of replicas of each segment (R). A write is acknowledged when R other servers have it; durability says
+	// whether it must be on their devices by then.
 	ReplicationFactor *int32 `json:"replicationFactor,omitempty"`
 	// Fewest replicas with which writes continue while too few failure domains are available. Default: one less than
 	// replicationFactor, at least 1.
@@ -31,10 +32,10 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	// When a write is acknowledged: Buffered when its replicas are in the page cache of R servers,
 	// Synced when they are on R devices.
 	Durability *apiv1alpha1.Durability `json:"durability,omitempty"`
-	// Label that says what fails together. Servers with the same value are one failure domain, and the replicas of a segment
-	// are in different domains. kubernetes.io/hostname is the node. Kubernetes copies topology.kubernetes.io/zone and
-	// topology.kubernetes.io/region to pods since 1.35; other labels must be on the pods. Left out: each server is a domain of
-	// its own.
+	// Key of the pod label that names the failure domain. Servers with the same value are in one failure domain, and the
+	// replicas of a segment are in different domains. kubernetes.io/hostname means the node, and needs no label. Since
+	// version 1.35 Kubernetes copies topology.kubernetes.io/zone and topology.kubernetes.io/region from nodes to pods; other
+	// labels must be set on the pods. Left out: each server is a domain of its own.
 	TopologyKey *string `json:"topologyKey,omitempty"`
 	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
 	DeprecatedFailureDomain *apiv1alpha1.FailureDomain `json:"failureDomain,omitempty"`
@@ -42,18 +43,20 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	DeprecatedFailureDomainLabel *string `json:"failureDomainLabel,omitempty"`
 	// How servers and clients talk to each other.
 	Network *NetworkSpecApplyConfiguration `json:"network,omitempty"`
-	// How clients outside Kubernetes reach the cluster. There is no authentication yet: whoever reaches the ports can read and
-	// write everything.
+	// How clients outside Kubernetes reach the cluster. Authentication is not supported yet: everyone who can reach the ports
+	// can read and write all data.
 	Expose *ExposeSpecApplyConfiguration `json:"expose,omitempty"`
-	// Images, if you want others than the operator's default.
+	// Images to use instead of the operator's defaults.
 	Images *ImagesSpecApplyConfiguration `json:"images,omitempty"`
-	// How running pods are brought to a changed spec.
+	// How a changed spec is applied to running pods.
 	Update *UpdateSpecApplyConfiguration `json:"update,omitempty"`
-	// What happens to the volumes when this object is deleted.
+	// What happens to the volume claims when this object is deleted. Retain: they and the data are kept. Delete: they are
+	// deleted; the data is then deleted too, unless the storage class has the reclaim policy Retain.
 	PVCRetention *apiv1alpha1.RetentionPolicy `json:"pvcRetention,omitempty"`
-	// RAMCloudRecovery objects to keep of recoveries that are done: the latest. Those of recoveries that are not done are kept.
+	// How many RAMCloudRecovery objects of finished recoveries are kept; those of the oldest crashes are deleted. Objects of
+	// unfinished recoveries are always kept.
 	RecoveryHistoryLimit *int32 `json:"recoveryHistoryLimit,omitempty"`
-	// Stops the operator from changing this cluster. It still reports, and the cluster works.
+	// If true, the operator changes nothing of this cluster. It still updates the status, and the cluster keeps working.
 	Paused *bool `json:"paused,omitempty"`
 	// Deprecated: use paused. Accepted in 0.1, refused from 0.2.
 	DeprecatedPause *bool `json:"pause,omitempty"`

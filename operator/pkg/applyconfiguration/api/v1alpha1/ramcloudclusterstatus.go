@@ -12,10 +12,10 @@ import (
 // RAMCloudClusterStatusApplyConfiguration represents a declarative configuration of the RAMCloudClusterStatus type for use
 // with apply.
 //
-// RAMCloudClusterStatus is what is known. Everything about servers, tables and data comes from the
-// coordinator's admin API, nothing is inferred from pods.
+// RAMCloudClusterStatus is the observed state of a cluster. Everything about servers, tables and data comes
+// from the coordinator's admin API; the operator infers none of it from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Resizing, UpToDate, Paused, DeprecatedFields.
+	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Recovering, Resizing, UpToDate, Paused, DeprecatedFields.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Generation of the spec that the operator has seen.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -32,7 +32,7 @@ type RAMCloudClusterStatusApplyConfiguration struct {
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
 	// 20 are listed.
 	PendingRestart []PendingRestartApplyConfiguration `json:"pendingRestart,omitempty"`
-	// Templates that new pods are made from, and what a roll would bring.
+	// Templates of new pods, and the templates that a rolling restart would apply.
 	Revisions []RevisionStatusApplyConfiguration `json:"revisions,omitempty"`
 	// Label selector of the servers' pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`

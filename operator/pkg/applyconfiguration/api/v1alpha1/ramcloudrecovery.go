@@ -17,9 +17,9 @@ import (
 // RAMCloudRecoveryApplyConfiguration represents a declarative configuration of the RAMCloudRecovery type for use
 // with apply.
 //
-// RAMCloudRecovery is the record of one recovery: how the data of a crashed server came back. The operator writes it from what
-// the coordinator tells, and nothing depends on it: it may be deleted. spec.recoveryHistoryLimit of the cluster says how many
-// are kept.
+// RAMCloudRecovery is the record of one recovery of the data of a crashed server. The operator writes it from
+// the coordinator's reports. Nothing depends on it, so it may be deleted. spec.recoveryHistoryLimit of the cluster says how
+// many are kept.
 type RAMCloudRecoveryApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

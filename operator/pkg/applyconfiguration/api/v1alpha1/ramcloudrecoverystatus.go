@@ -8,48 +8,48 @@ package v1alpha1
 // RAMCloudRecoveryStatusApplyConfiguration represents a declarative configuration of the RAMCloudRecoveryStatus type for use
 // with apply.
 //
-// RAMCloudRecoveryStatus is what the coordinator says of the recovery: what `ramcloud recovery show -o json` prints, in camel
-// case.
+// RAMCloudRecoveryStatus is what the coordinator reports about the recovery. It has the fields that `ramcloud recovery show
+// -o json` prints, with names in camel case.
 type RAMCloudRecoveryStatusApplyConfiguration struct {
 	// The coordinator's id of the recovery.
 	ID *string `json:"id,omitempty"`
 	// Id of the server that crashed.
 	ServerID *string `json:"serverId,omitempty"`
-	// Its name, which is that of its pod.
+	// Name of the server that crashed, which is also the name of its pod.
 	ServerName *string `json:"serverName,omitempty"`
-	// DETECTED, PLANNING (the log is looked for), REPLAYING, WAITING, BLOCKED (nobody can be expected to bring what is missing)
-	// or DONE.
+	// DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor), BLOCKED (something is
+	// missing, and no server that could bring it is expected) or DONE.
 	State *string `json:"state,omitempty"`
-	// COMPLETE, TAIL_LOST (power cuts took from all replicas what was written last) or LOSS_ACCEPTED (somebody gave up what was
-	// missing). Empty until the recovery is done, or if the coordinator does not tell.
+	// COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or LOSS_ACCEPTED (an operator accepted the
+	// loss of the missing data). Empty before the recovery is done, or if the coordinator does not report it.
 	Outcome *string `json:"outcome,omitempty"`
-	// Why the server was taken for dead.
+	// Why the coordinator decided that the server is dead.
 	Reason *string `json:"reason,omitempty"`
-	// What the recovery waits for. Empty: it goes on.
+	// What the recovery waits for. Empty: it does not wait.
 	WaitsFor *string `json:"waitsFor,omitempty"`
-	// Attempts that were begun. An attempt in which a recovery master fails is followed by another.
+	// Number of attempts that were started. If a recovery master fails, another attempt follows.
 	Attempt *int64 `json:"attempt,omitempty"`
 	// Unix time of the server's last answer, in ms.
 	CrashedAtMs *int64 `json:"crashedAtMs,omitempty"`
-	// When the steps of the recovery were reached.
+	// When each step of the recovery was reached.
 	TimelineMs *RecoveryTimelineApplyConfiguration `json:"timelineMs,omitempty"`
-	// Bytes of the server's log.
+	// Size of the server's log, in bytes.
 	Bytes *int64 `json:"bytes,omitempty"`
-	// Bytes of it that were replayed.
+	// Bytes of the log that were replayed.
 	BytesReplayed *int64 `json:"bytesReplayed,omitempty"`
-	// Objects that recovery masters have.
+	// Number of objects that recovery masters have.
 	Entries *int64 `json:"entries,omitempty"`
 	// Partitions into which the server's tablets were divided. At most 32 are listed.
 	Partitions []RecoveryPartitionApplyConfiguration `json:"partitions,omitempty"`
-	// Partitions, in all.
+	// Number of partitions.
 	PartitionsTotal *int32 `json:"partitionsTotal,omitempty"`
-	// Partitions that are served again.
+	// Number of partitions that are served again.
 	PartitionsDone *int32 `json:"partitionsDone,omitempty"`
-	// Segments of the log that are needed, and that no server which answers has. At most 32 are listed.
+	// Segments of the log that the recovery needs and that no reachable server has. At most 32 are listed.
 	BlockedSegments []BlockedSegmentApplyConfiguration `json:"blockedSegments,omitempty"`
-	// Memory that the data needs, and that there is.
+	// Memory that the data needs, and memory that is free.
 	Memory *RecoveryMemoryApplyConfiguration `json:"memory,omitempty"`
-	// The same for people.
+	// Values for display, computed from the other fields.
 	Summary *RecoverySummaryApplyConfiguration `json:"summary,omitempty"`
 }
 

@@ -17,12 +17,12 @@ import (
 // RAMCloudServerApplyConfiguration represents a declarative configuration of the RAMCloudServer type for use
 // with apply.
 //
-// RAMCloudServer is one server of a RAMCloudCluster, as the operator and the coordinator see it. It has
-// the name of its pod.
+// RAMCloudServer is the record of one server of a RAMCloudCluster, as the operator and the coordinator see it. It has
+// the same name as its pod.
 //
-// It has no finalizer: nothing of a server can be moved before it goes yet, and an object that waits
-// for an operator which was uninstalled would be stranded. Pods and volumes belong to the
-// RAMCloudCluster, so deleting this record by accident does not restart a server.
+// It has no finalizer: data cannot be moved away from a server yet, and an object with a finalizer could not be
+// deleted after the operator was uninstalled. Pods and volumes belong to the RAMCloudCluster, so deleting this
+// record by accident does not restart a server.
 type RAMCloudServerApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

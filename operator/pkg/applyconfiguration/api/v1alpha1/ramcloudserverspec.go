@@ -8,12 +8,12 @@ package v1alpha1
 // RAMCloudServerSpecApplyConfiguration represents a declarative configuration of the RAMCloudServerSpec type for use
 // with apply.
 //
-// RAMCloudServerSpec says which server of which cluster this is. The operator writes it; people
-// change the RAMCloudCluster.
+// RAMCloudServerSpec says which server of which cluster this is. The operator writes it. To change a server, change the
+// RAMCloudCluster.
 type RAMCloudServerSpecApplyConfiguration struct {
 	// Name of the RAMCloudCluster.
 	ClusterName *string `json:"clusterName,omitempty"`
-	// Which server, counted from 0; also part of the pod's name.
+	// Number of the server, from 0. It is also in the name of the pod.
 	Index *int32 `json:"index,omitempty"`
 }
 

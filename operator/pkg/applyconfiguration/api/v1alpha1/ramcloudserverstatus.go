@@ -14,7 +14,7 @@ import (
 // RAMCloudServerStatusApplyConfiguration represents a declarative configuration of the RAMCloudServerStatus type for use
 // with apply.
 //
-// RAMCloudServerStatus is what the coordinator and Kubernetes say of the server.
+// RAMCloudServerStatus is what the coordinator and Kubernetes report about the server.
 type RAMCloudServerStatusApplyConfiguration struct {
 	// Ready: the coordinator lists the server as up.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -24,29 +24,31 @@ type RAMCloudServerStatusApplyConfiguration struct {
 	State *apiv1alpha1.ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
 	StateReason *string `json:"stateReason,omitempty"`
-	// The coordinator's id of the running server. A restarted server has a new one.
+	// Id of the running server at the coordinator. Each restart gives the server a new id.
 	Incarnation *string `json:"incarnation,omitempty"`
 	// Address of the server inside the cluster.
 	Locator *string `json:"locator,omitempty"`
-	// Address of the server outside, if it is exposed.
+	// Address of the server for clients outside Kubernetes, if it is exposed.
 	LocatorOutside *string `json:"locatorOutside,omitempty"`
 	// Version of the server.
 	Version *string `json:"version,omitempty"`
-	// Tablets it serves.
+	// Number of tablets that the server serves.
 	Tablets *int32 `json:"tablets,omitempty"`
-	// Objects that it holds.
+	// Number of objects that the server has.
 	Objects *int64 `json:"objects,omitempty"`
 	// Log memory in use.
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// What of it live objects take. The rest is dead, and is cleaned away when memory is short.
+	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
-	// Log memory in all.
+	// Size of the log memory.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
 	// Where the server runs.
 	Placement *ServerPlacementApplyConfiguration `json:"placement,omitempty"`
-	// The pod differs from what the RAMCloudCluster asks for; it is not restarted for that unasked.
+	// The pod differs from what the RAMCloudCluster asks for. It is restarted only when spec.update.restartRequest of the
+	// RAMCloudCluster asks for it.
 	PendingRestart *bool `json:"pendingRestart,omitempty"`
-	// Highest generation of the server's volume claims so far: the name of a claim that does not exist any more is not used again.
+	// Highest generation of the server's volume claims so far. The generation is in the name of a claim, and the name of a
+	// claim that no longer exists is not used again.
 	VolumeGeneration *int32 `json:"volumeGeneration,omitempty"`
 	// The last time the pod failed.
 	LastFailure *PodFailureApplyConfiguration `json:"lastFailure,omitempty"`

@@ -8,11 +8,11 @@ package v1alpha1
 // RecoveryMemoryApplyConfiguration represents a declarative configuration of the RecoveryMemory type for use
 // with apply.
 //
-// RecoveryMemory is the arithmetic of memory.
+// RecoveryMemory compares the memory that the data needs with the memory that is free.
 type RecoveryMemoryApplyConfiguration struct {
-	// Bytes that the data needs.
+	// Memory that the data needs, in bytes.
 	NeededBytes *int64 `json:"neededBytes,omitempty"`
-	// Bytes that are free on servers that are up.
+	// Free memory of the servers that are up, in bytes.
 	FreeBytes *int64 `json:"freeBytes,omitempty"`
 }
 

@@ -8,7 +8,7 @@ package v1alpha1
 // RecoveryPartitionApplyConfiguration represents a declarative configuration of the RecoveryPartition type for use
 // with apply.
 //
-// RecoveryPartition is what one recovery master recovers.
+// RecoveryPartition is the part of the data that one recovery master recovers.
 type RecoveryPartitionApplyConfiguration struct {
 	// Number of the partition.
 	ID *string `json:"id,omitempty"`
@@ -16,7 +16,7 @@ type RecoveryPartitionApplyConfiguration struct {
 	RecoveryMaster *string `json:"recoveryMaster,omitempty"`
 	// State of the partition, as the coordinator names it.
 	State *string `json:"state,omitempty"`
-	// Bytes of the log that are in it.
+	// Bytes of the log that belong to the partition.
 	Bytes *int64 `json:"bytes,omitempty"`
 }
 

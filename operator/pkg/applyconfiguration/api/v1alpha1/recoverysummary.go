@@ -13,13 +13,13 @@ import (
 // RecoverySummaryApplyConfiguration represents a declarative configuration of the RecoverySummary type for use
 // with apply.
 //
-// RecoverySummary is for people, and computed from the rest.
+// RecoverySummary has values for display, computed from the other fields.
 type RecoverySummaryApplyConfiguration struct {
 	// When the server crashed.
 	CrashedAt *v1.Time `json:"crashedAt,omitempty"`
-	// From the verdict until everything was served again, for example "812ms".
+	// Time from the verdict until all tablets were served again, for example "812ms".
 	Served *string `json:"served,omitempty"`
-	// Size of the log.
+	// Size of the server's log.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 

@@ -8,21 +8,21 @@ package v1alpha1
 // RecoveryTimelineApplyConfiguration represents a declarative configuration of the RecoveryTimeline type for use
 // with apply.
 //
-// RecoveryTimeline has times in ms since the server's last answer. A step that was not reached has none.
+// RecoveryTimeline has times in ms since the server's last answer. A step that was not reached has no time.
 type RecoveryTimelineApplyConfiguration struct {
-	// The server was taken for dead.
+	// The coordinator decided that the server is dead.
 	Verdict *int64 `json:"verdict,omitempty"`
-	// The end of its log was found.
+	// The end of the server's log was found.
 	Queried *int64 `json:"queried,omitempty"`
-	// Its tablets were divided among recovery masters.
+	// The server's tablets were divided among recovery masters.
 	Planned *int64 `json:"planned,omitempty"`
 	// The first tablet was served again.
 	FirstKey *int64 `json:"firstKey,omitempty"`
-	// Half of the tablets were.
+	// Half of the tablets were served again.
 	Half *int64 `json:"half,omitempty"`
-	// All were.
+	// All tablets were served again.
 	Served *int64 `json:"served,omitempty"`
-	// Everything that was recovered had all replicas.
+	// All recovered data had all replicas again.
 	Replicated *int64 `json:"replicated,omitempty"`
 }
 

@@ -10,10 +10,9 @@ package v1alpha1
 //
 // ReplicationStatus sums the replication of all servers' logs.
 type ReplicationStatusApplyConfiguration struct {
-	// The replication factor in force, as the masters report it; the largest where they differ. Left out until a master has
-	// reported it.
+	// Replication factor that the masters report; the largest one if they differ. Not set before a master has reported it.
 	Factor *int32 `json:"factor,omitempty"`
-	// Segments of all logs.
+	// Number of segments of all logs.
 	Segments *int64 `json:"segments,omitempty"`
 	// Segments with all replicas.
 	FullyReplicated *int64 `json:"fullyReplicated,omitempty"`

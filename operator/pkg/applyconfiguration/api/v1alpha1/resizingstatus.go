@@ -8,9 +8,9 @@ package v1alpha1
 // ResizingStatusApplyConfiguration represents a declarative configuration of the ResizingStatus type for use
 // with apply.
 //
-// ResizingStatus counts what keeps another size than spec asks for. The condition Resizing says why.
+// ResizingStatus counts volumes and servers that cannot get the size that spec asks for. The condition Resizing says why.
 type ResizingStatusApplyConfiguration struct {
-	// Volumes that cannot grow to the size that spec asks for. While there is one, spec may ask for smaller volumes.
+	// Volumes that cannot grow to the size that spec asks for. While it is not 0, smaller sizes are accepted in spec.
 	VolumesInfeasible *int32 `json:"volumesInfeasible,omitempty"`
 	// Servers that get the memory that spec asks for only when they are restarted.
 	ServersInfeasible *int32 `json:"serversInfeasible,omitempty"`

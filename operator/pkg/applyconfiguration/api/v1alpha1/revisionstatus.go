@@ -8,13 +8,13 @@ package v1alpha1
 // RevisionStatusApplyConfiguration represents a declarative configuration of the RevisionStatus type for use
 // with apply.
 //
-// RevisionStatus names the ControllerRevisions with the templates of a component's pods.
+// RevisionStatus names the ControllerRevisions that have the templates of a component's pods.
 type RevisionStatusApplyConfiguration struct {
 	// etcd, coordinator or server.
 	Component *string `json:"component,omitempty"`
-	// ControllerRevision that new pods are made from.
+	// ControllerRevision with the template of new pods.
 	Current *string `json:"current,omitempty"`
-	// ControllerRevision that a roll would bring. Empty: a roll would change nothing.
+	// ControllerRevision that a rolling restart would apply. Empty: a rolling restart would change no template.
 	Pending *string `json:"pending,omitempty"`
 }
 

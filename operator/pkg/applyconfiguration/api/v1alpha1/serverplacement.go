@@ -12,7 +12,7 @@ package v1alpha1
 type ServerPlacementApplyConfiguration struct {
 	// Name of the node.
 	Node *string `json:"node,omitempty"`
-	// Failure domain, as the coordinator knows it.
+	// Failure domain that the server reported to the coordinator.
 	FailureDomain *string `json:"failureDomain,omitempty"`
 }
 

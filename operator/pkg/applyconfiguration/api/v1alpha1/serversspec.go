@@ -13,20 +13,23 @@ import (
 // ServersSpecApplyConfiguration represents a declarative configuration of the ServersSpec type for use
 // with apply.
 //
-// ServersSpec describes the servers. (A limit that a former version accepted stays, so that such a cluster can be scaled.)
+// ServersSpec describes the servers. (A memory limit that is too low, but that an earlier version accepted, remains
+// accepted while it and hashTableFraction stay the same and memory.log does not grow. So other fields can be changed.)
 type ServersSpecApplyConfiguration struct {
-	// How many servers. Fewer than exist is refused (condition ScaleBlocked), because tablets cannot be moved yet.
+	// Number of servers. The operator removes no servers: a number below that of existing servers only sets the condition
+	// ScaleBlocked, because tablets and replicas cannot be moved yet.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Memory for data.
 	Memory *MemorySpecApplyConfiguration `json:"memory,omitempty"`
-	// Pages for the log. None: ordinary pages, which the kernel may join to larger ones. 2Mi or 1Gi: pages that are reserved
-	// on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
+	// Memory pages of the log. None: ordinary pages, or transparent huge pages if the kernel offers them. 2Mi or 1Gi: huge
+	// pages that are reserved on the nodes; pods request them as hugepages-2Mi or hugepages-1Gi.
 	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
-	// Whether the memory of overwritten and deleted objects is used again.
+	// How the memory of overwritten and deleted objects is reclaimed.
 	Cleaning *CleaningSpecApplyConfiguration `json:"cleaning,omitempty"`
 	// Whole cores for each server. Left out: 50m requested, no limit.
 	CPU *CPUSpecApplyConfiguration `json:"cpu,omitempty"`
-	// Compute resources of your own, instead of cpu and of the memory that is derived from log, hash table and buffers.
+	// Compute resources of each server, instead of cpu and of the memory request that the operator computes from log, hash
+	// table and buffers.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// Volume of each server: replicas of other servers' data.
 	BackupStorage *BackupStorageSpecApplyConfiguration `json:"backupStorage,omitempty"`

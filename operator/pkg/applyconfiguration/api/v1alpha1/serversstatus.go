@@ -18,10 +18,9 @@ type ServersStatusApplyConfiguration struct {
 	Summary *string `json:"summary,omitempty"`
 	// Earlier incarnations that the coordinator lists as crashed.
 	Crashed *int32 `json:"crashed,omitempty"`
-	// Why no server may be evicted now, as by kubectl drain. Empty: one may.
+	// Why no server may be evicted now, for example by kubectl drain. Empty: one server may be evicted.
 	EvictionsHeld *string `json:"evictionsHeld,omitempty"`
-	// Servers whose pod differs from what spec asks for. They are not restarted for that before spec.update.restartRequest
-	// asks for it.
+	// Servers whose pod differs from what spec asks for. They are restarted only when spec.update.restartRequest asks for it.
 	PendingRestart *int32 `json:"pendingRestart,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 //
 // ServerTemplate has additions to a server's pod.
 type ServerTemplateApplyConfiguration struct {
-	// Labels and annotations of the pods. The operator's own labels win.
+	// Labels and annotations that are added to the pods. Where names are equal, the operator's own labels win.
 	Metadata *TemplateMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// Labels that a node must have.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -22,8 +22,8 @@ type ServerTemplateApplyConfiguration struct {
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
 	// Tolerations of the pods, besides those that the operator sets.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// Constraints without a label selector get one that selects the cluster's servers. Default: spread
-	// over hosts where possible.
+	// Topology spread constraints of the pods. A constraint without a label selector gets one that selects the cluster's
+	// servers. Default: the servers are spread over nodes where possible.
 	TopologySpread []v1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
 	// Priority class of the pods, for eviction when nodes lack room.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`

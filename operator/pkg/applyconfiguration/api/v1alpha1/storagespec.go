@@ -12,14 +12,15 @@ import (
 // StorageSpecApplyConfiguration represents a declarative configuration of the StorageSpec type for use
 // with apply.
 //
-// StorageSpec describes one pod's volume. Where no size was written the first one must be no smaller than the default,
-// which differs: see the rules of those that have a StorageSpec.
+// StorageSpec describes one pod's volume. If spec had no size, the first size that is set must be at least the default
+// size. Coordinators, etcd members and servers have different defaults, so the types that contain a StorageSpec have
+// this rule.
 type StorageSpecApplyConfiguration struct {
-	// Storage class; the cluster's default class when left out. It cannot be changed.
+	// Storage class. Left out: the default class of the Kubernetes cluster. It cannot be changed.
 	StorageClass *string `json:"storageClass,omitempty"`
-	// Size of the volume. It can grow, if the storage class allows it. A smaller one is accepted only to take back what the
-	// condition Resizing calls infeasible. Default: for servers 2 x replicationFactor x memory.log, and a little for the file
-	// system; for a coordinator 1Gi; for a member of etcd 2Gi.
+	// Size of the volume. It can grow, if the storage class allows it. A smaller size is accepted only while
+	// status.resizing.volumesInfeasible is not 0, to undo an increase that failed. Default: for servers
+	// 2 x replicationFactor x memory.log, and a little for the file system; for a coordinator 1Gi; for a member of etcd 2Gi.
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 

@@ -8,7 +8,7 @@ package v1alpha1
 // TemplateMetadataApplyConfiguration represents a declarative configuration of the TemplateMetadata type for use
 // with apply.
 //
-// TemplateMetadata is the part of a pod's metadata that a user can add to.
+// TemplateMetadata has labels and annotations that are added to pods.
 type TemplateMetadataApplyConfiguration struct {
 	// Labels of the pods.
 	Labels map[string]string `json:"labels,omitempty"`

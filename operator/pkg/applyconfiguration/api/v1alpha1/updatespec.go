@@ -8,12 +8,11 @@ package v1alpha1
 // UpdateSpecApplyConfiguration represents a declarative configuration of the UpdateSpec type for use
 // with apply.
 //
-// UpdateSpec says how pods are brought to a changed spec.
+// UpdateSpec says how a changed spec is applied to running pods.
 type UpdateSpecApplyConfiguration struct {
 	// Any text. A new text asks for a rolling restart: each etcd member, then each coordinator and then each server is
 	// re-created, one at a time, and only while all others are ready. A server is restarted only while every tablet is served
-	// and every segment has all replicas; without replicas it is not restarted. Without a new text nothing is restarted,
-	// whatever changes.
+	// and every segment has all replicas; without replicas it is not restarted. Other changes of spec restart no pod.
 	RestartRequest *string `json:"restartRequest,omitempty"`
 }
 
