@@ -12,8 +12,8 @@ namespace {
 /// because segments that their tombstones name may have left the log.
 constexpr uint32_t kChangedAtOnce = 64;
 constexpr uint32_t kInTurn = 16;
-/// It looks at changed segments at most this long. When cleaning comes near, many have changed, and
-/// each of them is read.
+/// It looks at changed segments, and at others, at most this long each. When cleaning comes near, many
+/// have changed, and each of them is read.
 constexpr Duration kLooksFor = std::chrono::microseconds(200);
 /// The same when memory is short and no segment is known that would free some.
 constexpr uint32_t kInSearch = 256;
@@ -77,11 +77,13 @@ Cleaner::Looked Cleaner::look_again() {
 
 void Cleaner::look_in_turn(uint32_t most) {
   most = std::min(most, log_.most_segments());
-  for (uint32_t i = 0; i < most; ++i) {
+  const Time until = clock_.now() + kLooksFor;
+  uint32_t looked = 0;
+  for (; looked < most && clock_.now() <= until; ++looked) {
     look_at(look_next_);
     look_next_ = (look_next_ + 1) % log_.most_segments();
   }
-  unlooked_ -= std::min(unlooked_, most);
+  unlooked_ -= std::min(unlooked_, looked);
 }
 
 void Cleaner::look_at(uint32_t number) {
