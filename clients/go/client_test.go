@@ -389,8 +389,8 @@ func TestCodesHaveTheNamesOfTheProtocol(t *testing.T) {
 func TestLeaderInAMessage(t *testing.T) {
 	for message, address := range map[string]string{
 		"this coordinator is a standby; the leader is tcp:host=a,port=1": "a:1",
-		"the leader is tcp:host=10.0.0.1,port=11100, ask there":       "10.0.0.1:11100",
-		"this coordinator is not the leader, and knows of no leader":      "",
+		"the leader is tcp:host=10.0.0.1,port=11100, ask there":          "10.0.0.1:11100",
+		"this coordinator is not the leader, and knows of no leader":     "",
 		"": "",
 	} {
 		if got := leaderIn(message); got != address {
