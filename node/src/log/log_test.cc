@@ -309,13 +309,13 @@ uint64_t free_huge_pages() {
   return 0;
 }
 
-/// In pages that were set aside, or not at all: how a machine is set up decides which of both can
+/// In pages that were reserved, or not at all: how a machine is set up decides which of both can
 /// be seen on it.
 TEST(Arena, ReservedPagesAreUsedOrTheProcessEnds) {
   const Arena::Options options{.prefault = false, .reserved_page_bytes = 2u << 20};
   constexpr uint64_t kPagesNeeded = kSegmentBytes / (2u << 20);
   if (free_huge_pages() < kPagesNeeded) {
-    EXPECT_DEATH(Arena(kSegmentBytes, options), "too few are set aside.*pages=4");
+    EXPECT_DEATH(Arena(kSegmentBytes, options), "too few are reserved.*pages=4");
     return;
   }
   Arena arena(kSegmentBytes, options);
