@@ -177,63 +177,58 @@ TEST(Cleaner, SleepsWhileEnoughIsFree) {
   EXPECT_EQ(state.write_cost, 1);
 }
 
+/// A cleaner that counts how often it looks at a segment.
+struct Looking : TestLog {
+  explicit Looking(Duration each)
+      : TestLog(40, true, 1, true, 2),
+        keys(log),
+        cleaner(
+            log, clock, {},
+            [this, each](const Segment& segment) {
+              ++looks;
+              clock.advance(each);
+              return judge(segment);
+            },
+            [this](CleaningKind, std::vector<Segment*> victims) {
+              return std::make_unique<Copying>(keys, std::move(victims));
+            }),
+        worker(cleaner) {}
+  /// Writes until the log has so many segments.
+  void fill(uint64_t segments) {
+    for (uint64_t key = 0; log.memory().segments < segments; ++key) {
+      ASSERT_EQ(keys.write(key, value_for(key, 0)), StatusCode::kOk);
+    }
+  }
+  VirtualClock clock;
+  Keys keys;
+  int looks = 0;
+  Cleaner cleaner;
+  Cleaner::Worker worker;
+};
+
 /// While most of the memory is free, segments are not looked at: the first look reads all of a
 /// segment.
 TEST(Cleaner, LooksAtNothingBeforeCleaningIsNear) {
-  TestLog parts(40, true, 1, true, 2);
-  VirtualClock clock;
-  Keys keys(parts.log);
-  int looks = 0;
-  Cleaner cleaner(
-      parts.log, clock, {},
-      [&looks](const Segment& segment) {
-        ++looks;
-        return judge(segment);
-      },
-      [&keys](CleaningKind, std::vector<Segment*> victims) {
-        return std::make_unique<Copying>(keys, std::move(victims));
-      });
-  Cleaner::Worker worker(cleaner);
-  const auto fill = [&](uint64_t segments) {
-    for (uint64_t key = 0; parts.log.memory().segments < segments; ++key) {
-      ASSERT_EQ(keys.write(key, value_for(key, 0)), StatusCode::kOk);
-    }
-  };
-  fill(20);
-  EXPECT_FALSE(worker.step());
-  EXPECT_EQ(looks, 0);
-  fill(33);
-  while (worker.step()) {
+  Looking t(Duration::zero());
+  t.fill(20);
+  EXPECT_FALSE(t.worker.step());
+  EXPECT_EQ(t.looks, 0);
+  t.fill(33);
+  while (t.worker.step()) {
   }
-  EXPECT_GE(looks, 32) << "all that closed before";
-  EXPECT_EQ(cleaner.state().combined_runs, 0u);
+  EXPECT_GE(t.looks, 32) << "all that closed before";
+  EXPECT_EQ(t.cleaner.state().combined_runs, 0u);
 }
 
 /// When many segments must be looked at, each step takes a part of them.
 TEST(Cleaner, LooksForABoundedTime) {
-  TestLog parts(40, true, 1, true, 2);
-  VirtualClock clock;
-  Keys keys(parts.log);
-  int looks = 0;
-  Cleaner cleaner(
-      parts.log, clock, {},
-      [&](const Segment& segment) {
-        ++looks;
-        clock.advance(150us);
-        return judge(segment);
-      },
-      [&keys](CleaningKind, std::vector<Segment*> victims) {
-        return std::make_unique<Copying>(keys, std::move(victims));
-      });
-  Cleaner::Worker worker(cleaner);
-  for (uint64_t key = 0; parts.log.memory().segments < 33; ++key) {
-    ASSERT_EQ(keys.write(key, value_for(key, 0)), StatusCode::kOk);
-  }
+  Looking t(150us);
+  t.fill(33);
   int before = 0, steps = 0;
   for (bool more = true; more; ++steps) {
-    more = worker.step();
-    EXPECT_LE(looks - before, 2 + 2) << "two of those that changed, and two in turn";
-    before = looks;
+    more = t.worker.step();
+    EXPECT_LE(t.looks - before, 2 + 2) << "two of those that changed, and two in turn";
+    before = t.looks;
   }
   EXPECT_GE(steps, 32 / 2) << "all were looked at";
 }
