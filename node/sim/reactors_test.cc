@@ -15,6 +15,7 @@
 #include "backup/replica_reader.h"
 #include "base/logging.h"
 #include "base/testing/sanitizer.h"
+#include "base/testing/temporary_folder.h"
 #include "client/blocking_client.h"
 #include "coordinator/core/coordinator_node.h"
 #include "coordinator/metadata/sim_metadata.h"
@@ -142,12 +143,10 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   ReactorsTest() {
     set_log_level(LogLevel::kError);
-    char folder[] = "/tmp/ramcloud-reactors-XXXXXX";
-    folder_ = mkdtemp(folder);
     coordinator_ = std::make_unique<Leader>();
     for (uint32_t i = 0; i <= std::max(GetParam(), 1u); ++i) {
       servers_.push_back(std::make_unique<Server>(coordinator_->locator(),
-                                                  folder_ + "/" + std::to_string(i), GetParam()));
+                                                  folder_ / std::to_string(i), GetParam()));
     }
   }
   void SetUp() override {
@@ -163,7 +162,6 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
   ~ReactorsTest() override {
     servers_.clear();
     coordinator_.reset();
-    std::filesystem::remove_all(folder_);
   }
   std::unique_ptr<BlockingClient> client() {
     return std::make_unique<BlockingClient>(BlockingClient::Options{
@@ -182,7 +180,7 @@ class ReactorsTest : public ::testing::TestWithParam<uint32_t> {
     return sums;
   }
 
-  std::string folder_;
+  const TemporaryFolder folder_;  // outlives the servers
   std::unique_ptr<Leader> coordinator_;
   std::vector<std::unique_ptr<Server>> servers_;
 };
@@ -328,7 +326,7 @@ TEST_P(ReactorsTest, WhatAnyReactorAcknowledgedIsOnBackups) {
   EXPECT_GE(taking, 2) << "reactors besides the first that took writes of replicas";
   // The folders of all servers, when these have ended.
   std::vector<std::string> folders;
-  for (size_t i = 0; i < servers_.size(); ++i) folders.push_back(folder_ + "/" + std::to_string(i));
+  for (size_t i = 0; i < servers_.size(); ++i) folders.push_back(folder_ / std::to_string(i));
   servers_.clear();
   std::map<std::string, std::string> found;
   const Status rebuilt = rebuild(folders, [&](const log::ReplayedObject& object) {

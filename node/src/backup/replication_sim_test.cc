@@ -11,6 +11,7 @@
 
 #include "backup/testing/replication_rig.h"
 #include "base/testing/sanitizer.h"
+#include "base/testing/temporary_folder.h"
 
 namespace ramcloud {
 namespace {
@@ -526,9 +527,9 @@ TEST_P(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
   const auto holder = static_cast<uint32_t>(manager_->replica_servers(1)[0] - 1);
   std::string image = image_of(holder);
   image.resize(frame_metadata_offset(1));
-  std::string folder = (std::filesystem::temp_directory_path() / "ramcloud-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/frames";
+  const TemporaryFolder kept;
+  const std::string& folder = kept.path();
+  const std::string path = kept / "frames";
   const auto keep = [&] { std::ofstream(path, std::ios::binary) << image; };
   const auto objects_in = [](const std::string& where) {
     uint64_t objects = 0;
@@ -568,7 +569,6 @@ TEST_P(ReplicationSim, OfflineToolsReadFilesAndFoldersAndNameDamage) {
   EXPECT_NE(objects_in(folder + "/none").find("NOT_FOUND"), std::string::npos);
   EXPECT_NE(objects_in("/dev/null").find("neither a regular file nor a block device"),
             std::string::npos);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_P(ReplicationSim, ForeignVolumeIsRefused) {

@@ -7,13 +7,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/testing/temporary_folder.h"
+
 namespace ramcloud {
 namespace {
 
 TEST(DurableFile, ReplacesTheWholeFileAndLeavesNothingBeside) {
-  const std::filesystem::path folder = ::testing::TempDir() + "durable_file";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder folder;
   const std::string path = folder / "f";
   for (const std::string& text :
        {std::string("first, and longer"), std::string(), std::string("x")}) {
@@ -21,13 +21,12 @@ TEST(DurableFile, ReplacesTheWholeFileAndLeavesNothingBeside) {
     std::ifstream in(path, std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 TEST(DurableFile, TakesTheBytesOfAFileThatWasWrittenBeside) {
-  const std::filesystem::path folder = ::testing::TempDir() + "durable_beside";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder / "f.folder" / "full");
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "f.folder/full");
   std::ofstream(folder / "f") << "former";
   const auto write_part = [&] { std::ofstream(folder / "part") << "new"; };
   write_part();
@@ -48,20 +47,20 @@ TEST(DurableFile, ErrorsNameTheFileAndLeaveTheFormerOne) {
   const Status absent = replace_file("/no/such/folder/f", "x");
   EXPECT_EQ(absent.code(), StatusCode::kIoError);
   EXPECT_NE(absent.message().find("/no/such/folder/f"), std::string::npos);
-  const std::filesystem::path folder = ::testing::TempDir() + "durable_folder";
-  std::filesystem::create_directories(folder / "f" / "full");
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "f/full");
   EXPECT_FALSE(replace_file(folder / "f", "x").ok()) << "a folder is no file";
   EXPECT_FALSE(std::filesystem::exists(folder / "f.tmp"));
 }
 
 /// Like a device: a process of root could replace /dev/stdout by a file.
 TEST(DurableFile, WhatIsNoPlainFileStays) {
-  const std::string pipe = ::testing::TempDir() + "durable_pipe";
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const Status refused = replace_file(pipe, "x");
   EXPECT_EQ(refused.to_string(), "IO_ERROR: '" + pipe + "' is not a plain file");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
-  std::filesystem::remove(pipe);
 }
 
 }  // namespace

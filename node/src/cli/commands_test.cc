@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <streambuf>
 
+#include "base/testing/temporary_folder.h"
 #include "cli/session.h"
 #include "client/fake_cluster.h"
 #include "ramcloud/ramcloud.h"
@@ -173,8 +174,7 @@ TEST_F(CommandsTest, WhatIsImportedIsExported) {
 TEST_F(CommandsTest, AnExportReplacesNothingButAFile) {
   ASSERT_EQ(run({"put", "things", "k", "v"}).code, 0);
   const std::string line = "{\"key\":\"k\",\"value\":\"v\"}\n";
-  const std::filesystem::path folder = testing::TempDir() + "export-" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder folder;
   const std::string file = folder / "file", link = folder / "link", pipe = folder / "pipe";
 
   std::ofstream(file) << "before";
@@ -193,7 +193,6 @@ TEST_F(CommandsTest, AnExportReplacesNothingButAFile) {
   const ssize_t got = ::read(reader, bytes, sizeof bytes);
   EXPECT_EQ(std::string(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))), line);
   ::close(reader);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CommandsTest, OfTwoLinesWithOneKeyTheLaterWins) {
@@ -250,18 +249,12 @@ TEST_F(CommandsTest, AWrongCsvFileIsNamedWithLineAndField) {
 
 class ResumeTest : public CommandsTest {
  protected:
-  ResumeTest() {
-    folder_ = testing::TempDir() + "resume-" + std::to_string(getpid());
-    std::filesystem::create_directories(folder_);
-    file_ = folder_ + "/data.jsonl";
-    state_ = folder_ + "/state";
-  }
-  ~ResumeTest() override { std::filesystem::remove_all(folder_); }
   void write(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
   }
   Outcome import() { return run({"import", "things", file_.c_str(), "--resume", state_.c_str()}); }
-  std::string folder_, file_, state_;
+  const TemporaryFolder folder_;
+  std::string file_ = folder_ / "data.jsonl", state_ = folder_ / "state";
 };
 
 TEST_F(ResumeTest, GoesOnBehindWhatIsAcknowledged) {
@@ -292,7 +285,7 @@ TEST_F(ResumeTest, TheFileMayHaveAnotherPathByThen) {
   write(file_, "{\"key\":\"a\",\"value\":\"1\"}\n[\"key\":\"b\",\"value\":\"1\"}\n");
   EXPECT_EQ(import().code, kExitUsage);
   const std::string first_path = file_;
-  file_ = folder_ + "/m\xf6ved.jsonl";  // not UTF-8 either, and the old path holds something else
+  file_ = folder_ / "m\xf6ved.jsonl";  // not UTF-8 either, and the old path holds something else
   write(file_, "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"b\",\"value\":\"1\"}\n");
   write(first_path, "nothing like it");
   const Outcome second = import();
@@ -310,7 +303,7 @@ TEST_F(ResumeTest, OtherInputIsRefused) {
   EXPECT_THAT(other.err, HasSubstr("has other contents; accepted is the same file"));
   EXPECT_EQ(run({"get", "things", "b"}).code, kExitNotFound);
   EXPECT_EQ(run({"import", "things", "-", "--resume", state_.c_str()}).code, kExitUsage);
-  const std::string nowhere = folder_ + "/none/state";
+  const std::string nowhere = folder_ / "none/state";
   const Outcome unwritable = run({"import", "things", file_.c_str(), "--resume", nowhere.c_str()});
   EXPECT_EQ(unwritable.code, kExitFailed);
   EXPECT_THAT(unwritable.err, HasSubstr("cannot create"));
@@ -371,8 +364,8 @@ TEST_F(CommandsTest, AShellRunsItsCommandsOverOneConnection) {
 }
 
 TEST_F(CommandsTest, TheEndingOfAFileSaysItsFormat) {
-  const std::string folder = testing::TempDir();
-  const std::string csv = folder + "/ending.csv", lines = folder + "/ending.txt";
+  const TemporaryFolder folder;
+  const std::string csv = folder / "ending.csv", lines = folder / "ending.txt";
   std::ofstream(csv) << "key,value\na,1\n";
   std::ofstream(lines) << "key,value\na,1\n";
   Outcome outcome = run({"import", "things", csv.c_str()});

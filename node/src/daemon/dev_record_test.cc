@@ -3,8 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
+
+#include "base/testing/temporary_folder.h"
 
 namespace ramcloud::daemon {
 namespace {
@@ -13,20 +14,16 @@ using testing::HasSubstr;
 
 class DevRecord : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
-  }
   uint32_t replicas(uint32_t servers, std::optional<uint32_t> asked = {}) {
-    auto resolved = resolve_replicas(dir_, servers, asked);
+    auto resolved = resolve_replicas(dir_.path(), servers, asked);
     EXPECT_TRUE(resolved.has_value()) << resolved.error().to_string();
     return resolved.value_or(99);
   }
   std::string refused(uint32_t servers, std::optional<uint32_t> asked = {}) {
-    auto resolved = resolve_replicas(dir_, servers, asked);
+    auto resolved = resolve_replicas(dir_.path(), servers, asked);
     return resolved ? std::string("nothing") : resolved.error().to_string();
   }
-  const std::string dir_ = testing::TempDir() + "/dev_record_test";
+  const TemporaryFolder dir_;
 };
 
 TEST_F(DevRecord, ReplicasAreChosenWhenTheClusterIsCreated) {
@@ -56,7 +53,7 @@ TEST_F(DevRecord, WhatIsAskedForIsRecorded) {
 TEST_F(DevRecord, AFileThatSaysSomethingElseIsRefused) {
   for (const char* text : {"", "[]", "{}", "{\"replicas\":-1}", "{\"replicas\":8}",
                            "{\"replicas\":1.5}", "{\"replicas\":\"2\"}"}) {
-    std::ofstream(dir_ + "/dev.json") << text;
+    std::ofstream(dir_ / "dev.json") << text;
     EXPECT_THAT(refused(3), AllOf(HasSubstr("dev.json"), HasSubstr("accepted is"))) << text;
   }
 }

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/testing/temporary_folder.h"
+
 namespace ramcloud::daemon {
 namespace {
 
@@ -188,13 +190,13 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
 
 class ConfigFile {
  public:
-  explicit ConfigFile(const std::string& text) {
-    static int number = 0;
-    path = testing::TempDir() + fmt::format("options-{}-{}.conf", getpid(), ++number);
-    std::ofstream(path) << text;
-  }
-  ~ConfigFile() { std::remove(path.c_str()); }
-  std::string path;
+  explicit ConfigFile(const std::string& text) { std::ofstream(path) << text; }
+
+ private:
+  const TemporaryFolder folder_;
+
+ public:
+  const std::string path = folder_ / "options.conf";
 };
 
 TEST(Options, AConfigFileCountsLessThanTheEnvironmentAndTheCommandLine) {

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/testing/temporary_folder.h"
 #include "runtime/epoll_source.h"
 
 namespace ramcloud {
@@ -23,13 +24,6 @@ struct Kind {
 
 class PosixDiskTest : public ::testing::TestWithParam<Kind> {
  protected:
-  PosixDiskTest() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "ramcloud-disk-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory = pattern;
-  }
-  ~PosixDiskTest() override { std::filesystem::remove_all(directory); }
   void SetUp() override {
     auto engine = make_disk_engine(reactor, source, GetParam().io);
     if (!engine && GetParam().io == DiskIo::kUring) {
@@ -57,7 +51,8 @@ class PosixDiskTest : public ::testing::TestWithParam<Kind> {
   EpollSource source;
   Reactor reactor{clock, source, 1, {}};
   std::unique_ptr<PosixDisk> disk;
-  std::string directory;
+  const TemporaryFolder folder_;
+  const std::string& directory = folder_.path();
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -121,7 +116,8 @@ TEST_P(PosixDiskTest, TheHostHasABootId) {
 }
 
 TEST(BootIdTest, IsReadFromText) {
-  const std::string path = ::testing::TempDir() + "boot-id-" + std::to_string(::getpid());
+  const TemporaryFolder folder;
+  const std::string path = folder / "boot_id";
   const auto read = [&path](const std::string& text) {
     std::ofstream(path) << text;
     return read_boot_id(path);

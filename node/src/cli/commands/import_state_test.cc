@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing/temporary_folder.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -53,13 +54,7 @@ TEST(AckedPrefix, NeverPassesAnUnacknowledgedRecord) {
 
 class ImportStateTest : public testing::Test {
  protected:
-  ImportStateTest() {
-    folder = testing::TempDir() + "import-state-" + std::to_string(getpid());
-    std::filesystem::create_directories(folder);
-    file = folder + "/data.csv";
-    write(file, std::string(200'000, 'a') + std::string(200'000, 'b'));
-  }
-  ~ImportStateTest() override { std::filesystem::remove_all(folder); }
+  ImportStateTest() { write(file, std::string(200'000, 'a') + std::string(200'000, 'b')); }
   static void write(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary) << text;
   }
@@ -78,11 +73,12 @@ class ImportStateTest : public testing::Test {
             .prefix_hash = prefix_hash(file, offset).value(),
             .imported = 6};
   }
-  std::string folder, file;
+  const TemporaryFolder folder;
+  const std::string file = folder / "data.csv";
 };
 
 TEST_F(ImportStateTest, IsReadAsItWasWritten) {
-  const std::string path = folder + "/state";
+  const std::string path = folder / "state";
   EXPECT_FALSE(load_state(path).value().has_value());
   const ImportState state = state_at(300'000);
   ASSERT_TRUE(save_state(path, state).ok());
@@ -97,10 +93,10 @@ TEST_F(ImportStateTest, IsReadAsItWasWritten) {
 }
 
 TEST_F(ImportStateTest, AFolderIsNoState) {
-  const auto loaded = load_state(folder);
+  const auto loaded = load_state(folder.path());
   ASSERT_FALSE(loaded.has_value());
   EXPECT_EQ(loaded.error().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(loaded.error().message(), HasSubstr("'" + folder + "' is not a plain file"));
+  EXPECT_THAT(loaded.error().message(), HasSubstr("'" + folder.path() + "' is not a plain file"));
 }
 
 TEST_F(ImportStateTest, AnotherImportIsRefusedByName) {
@@ -137,9 +133,9 @@ TEST_F(ImportStateTest, AnotherFileIsRefused) {
 
 TEST_F(ImportStateTest, OnlyPlainFilesAndOwnStates) {
   ImportIdentity id;
-  EXPECT_THAT(identify_file(folder, id).message(), HasSubstr("is not a plain file"));
-  EXPECT_THAT(identify_file(folder + "/none", id).message(), HasSubstr("No such file"));
-  const std::string path = folder + "/state";
+  EXPECT_THAT(identify_file(folder.path(), id).message(), HasSubstr("is not a plain file"));
+  EXPECT_THAT(identify_file(folder / "none", id).message(), HasSubstr("No such file"));
+  const std::string path = folder / "state";
   for (const char* text : {"", "hello", "[]", "{\"file\":\"x\"}"}) {
     write(path, text);
     EXPECT_THAT(load_state(path).error().message(), HasSubstr("is not the state of an import"))
@@ -149,8 +145,7 @@ TEST_F(ImportStateTest, OnlyPlainFilesAndOwnStates) {
   EXPECT_THAT(load_state(path).error().message(), HasSubstr("another version"));
   write(path, "{\"ramcloud_import\":1,\"file\":7}");
   EXPECT_THAT(load_state(path).error().message(), HasSubstr("is damaged"));
-  EXPECT_THAT(save_state(folder + "/none/state", state_at(0)).message(),
-              HasSubstr("cannot create"));
+  EXPECT_THAT(save_state(folder / "none/state", state_at(0)).message(), HasSubstr("cannot create"));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/testing/temporary_folder.h"
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 // libedit keeps some copies of lines for ever; of their stacks only this much is seen.
@@ -31,8 +33,6 @@ class LineEditorTest : public testing::Test {
  protected:
   LineEditorTest() {
     setenv("TERM", "xterm", 1);
-    folder = testing::TempDir() + "line-editor-" + std::to_string(getpid());
-    std::filesystem::create_directories(folder);
     int slave = -1;
     winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
     EXPECT_EQ(openpty(&keyboard, &slave, nullptr, nullptr, &size), 0);
@@ -48,11 +48,10 @@ class LineEditorTest : public testing::Test {
     fclose(in);
     fclose(out);
     if (keyboard >= 0) close(keyboard);
-    std::filesystem::remove_all(folder);
   }
   LineEditor editor() {
     return LineEditor(
-        "> ", folder + "/history",
+        "> ", folder / "history",
         [](std::string_view text) {
           LineEditor::Completions fitting{text.find_last_of(' ') + 1, {}};
           const std::string word(text.substr(fitting.word_begin));
@@ -66,7 +65,7 @@ class LineEditorTest : public testing::Test {
   void type(const std::string& keys) const {
     ASSERT_EQ(write(keyboard, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
-  std::string folder;
+  const TemporaryFolder folder;
   int keyboard = -1;
   FILE *in = nullptr, *out = nullptr;
 };
@@ -86,7 +85,7 @@ TEST_F(LineEditorTest, EditsCompletesAndRemembers) {
     EXPECT_EQ(typed.next(), "table x");
   }
   struct stat info{};
-  ASSERT_EQ(stat((folder + "/history").c_str(), &info), 0);
+  ASSERT_EQ(stat((folder / "history").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   LineEditor later = editor();
   type("\x10\n");  // Ctrl-P
@@ -97,18 +96,17 @@ TEST_F(LineEditorTest, EditsCompletesAndRemembers) {
 }
 
 TEST(HistoryPath, FollowsTheEnvironment) {
-  const std::string folder = testing::TempDir() + "history-path-" + std::to_string(getpid());
-  setenv("XDG_STATE_HOME", (folder + "/state").c_str(), 1);
-  EXPECT_EQ(history_path(), folder + "/state/ramcloud/history");
-  EXPECT_TRUE(std::filesystem::is_directory(folder + "/state/ramcloud"));
+  const TemporaryFolder folder;
+  setenv("XDG_STATE_HOME", (folder / "state").c_str(), 1);
+  EXPECT_EQ(history_path(), folder / "state/ramcloud/history");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "state/ramcloud"));
   unsetenv("XDG_STATE_HOME");
-  setenv("HOME", folder.c_str(), 1);
-  EXPECT_EQ(history_path(), folder + "/.local/state/ramcloud/history");
+  setenv("HOME", folder.path().c_str(), 1);
+  EXPECT_EQ(history_path(), folder / ".local/state/ramcloud/history");
   setenv("HOME", "/proc/nowhere", 1);
   EXPECT_EQ(history_path(), "");
   unsetenv("HOME");
   EXPECT_EQ(history_path(), "");
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/testing/temporary_folder.h"
 #include "coordinator/metadata/metadata_export.h"
 #include "coordinator/metadata/sqlite_metadata.h"
 #include "coordinator/metadata/testing/etcd_process.h"
@@ -251,29 +252,27 @@ TEST_F(EtcdMetadataTest, PrefixesDoNotMix) {
 
 TEST_F(EtcdMetadataTest, AFolderIsNoCertificate) {
   EtcdOptions options = fresh_options();
-  options.ca = ::testing::TempDir();
+  options.ca = std::filesystem::temp_directory_path();
   const auto opened = EtcdMetadata::open(reactor_, options);
   ASSERT_FALSE(opened.has_value());
   EXPECT_THAT(opened.error().to_string(), HasSubstr("ca '" + options.ca + "'"));
 }
 
 TEST_F(EtcdMetadataTest, SpeaksTlsWithBothSidesChecked) {
-  char made[] = "/tmp/ramcloud-tls-XXXXXX";
-  ASSERT_NE(::mkdtemp(made), nullptr);
-  const std::string folder = made;
+  const TemporaryFolder folder;
   const std::string make = fmt::format(
       "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
       "-subj /CN=etcd -addext subjectAltName=IP:127.0.0.1 -keyout {0}/key.pem -out {0}/cert.pem "
       "2>/dev/null",
-      folder);
+      folder.path());
   ASSERT_EQ(std::system(make.c_str()), 0) << make;
   {
-    EtcdProcess secure(folder);
+    EtcdProcess secure(folder.path());
     EtcdOptions options;
     options.endpoints = {secure.address()};
     options.call_timeout = 20s;
-    options.ca = options.cert = folder + "/cert.pem";
-    options.key = folder + "/key.pem";
+    options.ca = options.cert = folder / "cert.pem";
+    options.key = folder / "key.pem";
     const auto store = open(options);
     EXPECT_EQ(run_task(reactor_, store->commit({{}, {{"/a", "1"}}, {}})).outcome,
               CommitOutcome::kCommitted);
@@ -285,7 +284,6 @@ TEST_F(EtcdMetadataTest, SpeaksTlsWithBothSidesChecked) {
     plain.ca = "";
     EXPECT_FALSE(run_task(reactor_, open(plain)->load("")).has_value());
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(EtcdMetadataTest, NamesACertificateThatCannotBeRead) {
@@ -316,10 +314,9 @@ uint64_t lead_once(Reactor& reactor, MetadataStore& store, uint64_t& last_table_
 /// By an export, from etcd to SQLite and back to another etcd prefix: terms never fall, although
 /// each store numbers its leaderships by itself.
 TEST_F(EtcdMetadataTest, MetadataMovesBetweenEtcdAndSqlite) {
-  char folder[] = "/tmp/ramcloud-move-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const TemporaryFolder folder;
   const auto first = open(fresh_options());
-  auto sqlite = SqliteMetadata::open(reactor_, std::string(folder) + "/metadata.db");
+  auto sqlite = SqliteMetadata::open(reactor_, folder / "metadata.db");
   ASSERT_TRUE(sqlite.has_value());
   const auto last = open(fresh_options());
   MetadataStore* const stores[] = {first.get(), sqlite->get(), last.get()};
@@ -348,7 +345,6 @@ TEST_F(EtcdMetadataTest, MetadataMovesBetweenEtcdAndSqlite) {
     EXPECT_EQ(run_task(reactor_, import_records(reactor_, *stores[i + 1], *read, deadline)).code(),
               StatusCode::kExists);
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(EtcdMetadataTest, CallsUnderWayEndWithTheStore) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/testing/temporary_folder.h"
 #include "coordinator/metadata/sim_metadata.h"
 #include "coordinator/metadata/sqlite_metadata.h"
 #include "coordinator/metadata/testing/metadata_conformance.h"
@@ -17,30 +18,16 @@
 namespace ramcloud {
 namespace {
 
-/// A folder of its own, removed at the end.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ramcloud-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 class SqliteHarness final : public testing::StoreHarness {
  public:
   std::unique_ptr<MetadataStore> open(Reactor& reactor) override {
-    auto opened = SqliteMetadata::open(reactor, (dir_.path() / "metadata.db").string());
+    auto opened = SqliteMetadata::open(reactor, dir_ / "metadata.db");
     EXPECT_TRUE(opened.has_value()) << opened.error().to_string();
     return opened ? std::move(*opened) : nullptr;
   }
 
  private:
-  TempDir dir_;
+  const TemporaryFolder dir_;
 };
 
 class SimHarness final : public testing::StoreHarness {
@@ -84,8 +71,8 @@ class SqliteMetadataTest : public ::testing::Test {
   SystemClock clock_;
   EpollSource source_;
   Reactor reactor_{clock_, source_, 1, {}};
-  TempDir dir_;
-  std::string path_ = (dir_.path() / "metadata.db").string();
+  const TemporaryFolder dir_;
+  std::string path_ = dir_ / "metadata.db";
 };
 
 TEST_F(SqliteMetadataTest, HoldsItsFileAlone) {
@@ -108,7 +95,7 @@ TEST_F(SqliteMetadataTest, RefusesWhatIsNotItsOwn) {
   ASSERT_FALSE(garbage.has_value());
   EXPECT_EQ(garbage.error().code(), StatusCode::kCorrupt) << garbage.error().to_string();
 
-  const std::string other = (dir_.path() / "other.db").string();
+  const std::string other = dir_ / "other.db";
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(other.c_str(), &db), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(db, "CREATE TABLE mail (id)", nullptr, nullptr, nullptr), SQLITE_OK);
@@ -118,7 +105,7 @@ TEST_F(SqliteMetadataTest, RefusesWhatIsNotItsOwn) {
   EXPECT_EQ(foreign.error().message(),
             "metadata file '" + other + "' is a database of another program");
 
-  auto missing = SqliteMetadata::open(reactor_, (dir_.path() / "no" / "folder.db").string());
+  auto missing = SqliteMetadata::open(reactor_, dir_ / "no/folder.db");
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code(), StatusCode::kIoError);
   EXPECT_NE(missing.error().message().find("folder.db"), std::string::npos);
@@ -126,7 +113,7 @@ TEST_F(SqliteMetadataTest, RefusesWhatIsNotItsOwn) {
 
 TEST_F(SqliteMetadataTest, NothingIsWrittenToAFileThatWasDeleted) {
   for (const char* suffix : {"", "-wal"}) {
-    const std::string path = (dir_.path() / "deleted.db").string() + suffix;
+    const std::string path = (dir_ / "deleted.db") + suffix;
     auto store = SqliteMetadata::open(reactor_, path);
     ASSERT_TRUE(store.has_value()) << store.error().to_string();
     const auto put = [&](const char* value) {

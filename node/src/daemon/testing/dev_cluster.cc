@@ -9,7 +9,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
 namespace ramcloud::daemon {
 namespace {
@@ -30,10 +29,8 @@ std::string ready_line(int pipe) {
 
 DevCluster::DevCluster(std::vector<std::string> arguments) {
   char folder[] = "/tmp/ramcloud-dev-XXXXXX";
-  if (mkdtemp(folder) == nullptr) std::abort();
-  folder_ = folder;
   arguments.insert(arguments.begin(), {RAMCLOUDD_PATH, "dev", "--listen", "127.0.0.1:0", "--dir",
-                                       folder_, "--log-level", "error"});
+                                       folder_.path(), "--log-level", "error"});
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -63,7 +60,6 @@ DevCluster::~DevCluster() {
   waitpid(pid_, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
       << "ramcloudd dev ended with status " << status;
-  std::filesystem::remove_all(folder_);
 }
 
 }  // namespace ramcloud::daemon

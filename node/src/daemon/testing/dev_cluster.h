@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/temporary_folder.h"
+
 namespace ramcloud::daemon {
 
 class DevCluster {
@@ -23,7 +25,7 @@ class DevCluster {
 
  private:
   pid_t pid_ = -1;
-  std::string folder_;
+  const TemporaryFolder folder_;
   std::string address_;
 };
 

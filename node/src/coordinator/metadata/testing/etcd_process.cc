@@ -60,8 +60,6 @@ std::string EtcdProcess::program() {
 
 EtcdProcess::EtcdProcess(std::filesystem::path certificates)
     : certificates_(std::move(certificates)) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "ramcloud-etcd-XXXXXX").string();
-  folder_ = ::mkdtemp(pattern.data());
   for (int attempt = 0; attempt < 20; ++attempt) {
     port_ = some_port();
     if (connects(port_) || connects(port_ + 1)) continue;
@@ -74,8 +72,6 @@ EtcdProcess::EtcdProcess(std::filesystem::path certificates)
 
 EtcdProcess::~EtcdProcess() {
   kill_and_collect();
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 /// False if the process ended, for example because its port was in use.
@@ -84,7 +80,7 @@ bool EtcdProcess::start() {
   const std::string client = fmt::format("{}://127.0.0.1:{}", tls ? "https" : "http", port_);
   const std::string peer = fmt::format("http://127.0.0.1:{}", port_ + 1);
   std::vector<std::string> arguments = {
-      program(), "--name=test", "--data-dir=" + (folder_ / "data").string(),
+      program(), "--name=test", "--data-dir=" + (folder_ / "data"),
       "--listen-client-urls=" + client, "--advertise-client-urls=" + client,
       "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
       "--initial-cluster=test=" + peer, "--log-level=error", "--unsafe-no-fsync",
@@ -100,7 +96,7 @@ bool EtcdProcess::start() {
   std::vector<char*> argv;
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  const std::string log = (folder_ / "log").string();
+  const std::string log = folder_ / "log";
   pid_ = ::fork();
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

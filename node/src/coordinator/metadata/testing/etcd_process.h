@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/testing/temporary_folder.h"
 #include "base/text.h"
 
 namespace ramcloud::testing {
@@ -34,7 +35,7 @@ class EtcdProcess {
   bool start();
   void kill_and_collect();
   std::filesystem::path certificates_;
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
   uint16_t port_ = 0;
   pid_t pid_ = -1;
 };
