@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What log-structured memory is for: how full it can be, at which price. The log and the store as a library, without a
-network and replicas:
+network and replicas, and `backups` of a whole cluster:
 
   throughput   overwrites a second against memory utilisation, with the cleaner at work (node/bench/memory_bench.cc)
   allocation   memory that changing sizes of objects take, beside allocators (node/bench/allocation.cc)
   latency      of writes with the cleaner at 90 %, and without one (node/bench/write_latency.cc)
   capacity     objects in some memory, beside memcached and Redis or Valkey (node/bench/capacity.cc)
+  backups      overwrites a second with R = 3 while disks are slow (bench_backups.py); only as root
 
 What is compared takes turns in one run. An allocator or a peer that is not installed is left out, with a message
 (`hack/deps.sh bench`). See bench.sh.
@@ -24,6 +25,7 @@ import tempfile
 import time
 
 import bench
+import bench_backups
 
 BUILT = os.path.join(bench.TOP, "build", "release", "bench")
 UTILISATIONS = [30, 50, 70, 80, 90, 95, 98]
@@ -43,6 +45,7 @@ LEAST_RATE = 1.5e6
 LEAST_LEFT = {80: 80, 90: 50, 95: 35, 98: 10}
 MOST_MEMORY = 1.20
 MOST_P50, MOST_P999 = 1.05, 3.0
+LEAST_TWO_TO_ONE = 2.0
 PLACED = ["--writer-cpu", str(bench.SERVER_CPU), "--cleaner-cpu", str(bench.CLIENT_CPU)]
 
 
@@ -431,6 +434,39 @@ def capacity_table(rows):
     return "\n".join(lines)
 
 
+# ---- slow disks
+
+def backups(a):
+    why = bench_backups.why_not(tempfile.gettempdir())
+    if why:
+        say(f"backups is left out: {why}")
+        return []
+    runs = []
+    for _ in range(a.rounds):
+        for utilisation in a.backups_utilisation:
+            for cleaning in CLEANINGS:
+                runs.append(bench_backups.measure(bench.BIN, cleaning, utilisation, a))
+                say(str(runs[-1]))
+    return runs
+
+
+def two_to_one(runs, utilisation):
+    one, two = ([run["writes_per_s"] for run in pick(runs, cleaning=cleaning, utilisation=utilisation)] for cleaning in CLEANINGS)
+    return [b / a for a, b in zip(one, two)]
+
+
+def backups_table(runs):
+    lines = ["| utilisation | cleaning | writes a second | bytes copied to disk, for each written | and in memory alone |", "|---|---|---|---|---|"]
+    for utilisation in dict.fromkeys(run["utilisation"] for run in runs):
+        for cleaning in CLEANINGS:
+            these = pick(runs, cleaning=cleaning, utilisation=utilisation)
+            cells = [statistics.median(run[key] for run in these) for key in ("writes_per_s", "to_survivors", "compacted")]
+            lines.append(f"| {utilisation} % | {cleaning} | {cells[0]:,.0f} | {cells[1]:.2f} | {cells[2]:.2f} |")
+        middle, low, high = bench.interval(two_to_one(runs, utilisation))
+        lines.append(f"| {utilisation} % | ratio | {middle:.2f} ({low:.2f} to {high:.2f}) | | |")
+    return "\n".join(lines)
+
+
 # ---- floors
 
 def throughput_floors(runs):
@@ -461,9 +497,15 @@ def capacity_floors(rows):
             for row in rows for name, run in row["runs"].items() if name != OURS]
 
 
+def backups_floors(runs):
+    shares = two_to_one(runs, 90)
+    return [("slow disks, 90 %: two-level / one-level", statistics.median(shares), LEAST_TWO_TO_ONE, False)] if shares else []
+
+
 def floors(data):
     """Name, figure, floor, whether lower is better; of what was measured."""
-    makers = {"throughput": throughput_floors, "allocation": allocation_floors, "latency": latency_floors, "capacity": capacity_floors}
+    makers = {"throughput": throughput_floors, "allocation": allocation_floors, "latency": latency_floors, "capacity": capacity_floors,
+              "backups": backups_floors}
     return [row for part, make in makers.items() if part in data for row in make(data[part])]
 
 
@@ -536,8 +578,23 @@ resident, hash table included. Memcached gives up old objects; it is filled {Mem
 """
 
 
+def backups_section(runs, a):
+    if not runs:
+        return ""
+    return f"""## Slow disks
+
+A server with a log of {a["backups_log_mib"]} MiB, and {bench_backups.REPLICAS} others with its replicas: R = {bench_backups.REPLICAS}, `--durability synced`, {bench_backups.FRAMES:g} times the memory as
+disk for each replica. {bench_backups.CLIENTS} writes at a time overwrite random values of {bench_backups.VALUE_BYTES} bytes. The disks write {a["backups_mib_per_s"]} MiB/s together, at
+most. So what a cleaner writes to disk is missing for clients. Utilisation is here what live objects take of the log
+without {bench_backups.NOT_FOR_OBJECTS} segments.
+
+{backups_table(runs)}
+"""
+
+
 PARTS = {"throughput": (throughput, throughput_section), "allocation": (allocation, allocation_section),
-         "latency": (latency, latency_section), "capacity": (capacity, capacity_section)}
+         "latency": (latency, latency_section), "capacity": (capacity, capacity_section),
+         "backups": (backups, backups_section)}
 
 
 def write_docs(data):
@@ -548,7 +605,8 @@ def write_docs(data):
 {bench.made_by("bench_memory.py")}.
 
 How full the memory of a log can be, and what that costs. The log and the store as a library: no network, no replicas,
-30-byte keys unless a section says more. Cleaning is one-level unless a row says more.
+30-byte keys unless a section says more. Cleaning is one-level unless a row says more. Only "Slow disks" is about a whole
+cluster.
 
 {sections}
 ## Floors
@@ -579,17 +637,25 @@ def main():
     parser.add_argument("--turnover", type=float, default=5, help="times that is allocated in a phase (default 5)")
     parser.add_argument("--writes", type=int, default=500_000, help="of a run of latencies (default 500000)")
     parser.add_argument("--capacity-mib", type=int, default=512, help="of the log that is filled (default 512)")
+    parser.add_argument("--backups-utilisation", nargs="+", type=int, default=[80, 90], metavar="PERCENT", help="with slow disks (default 80 90)")
+    parser.add_argument("--backups-log-mib", type=int, default=1024, help="of the log, with slow disks (default 1024)")
+    parser.add_argument("--backups-mib-per-s", type=int, default=60, help="that slow disks write together (default 60)")
+    parser.add_argument("--backups-settle", type=float, default=90, help="seconds of overwrites before the disks become slow, and again before the rate is measured (default 90)")
+    parser.add_argument("--backups-seconds", type=float, default=60, help="that the rate with slow disks is measured for (default 60)")
     parser.add_argument("--trial", action="store_true", help="all of it, as small as it can be, and write nothing")
     parser.add_argument("--accept", action="store_true", help="print the acceptance rows, write nothing")
     a = parser.parse_args()
-    if min(a.rounds, a.writes, a.seconds, a.turnover) <= 0 or min(a.memory_mib, a.live_mib, a.capacity_mib) < 64:
+    if min(a.rounds, a.writes, a.seconds, a.turnover) <= 0 or min(a.memory_mib, a.live_mib, a.capacity_mib, a.backups_log_mib) < 64:
         parser.error("--rounds, --writes, --seconds and --turnover must be above 0, and memory at least 64 MiB")
+    if min(a.backups_settle, a.backups_seconds) <= 0 or a.backups_mib_per_s < 1 or not all(0 < u < 99 for u in a.backups_utilisation):
+        parser.error("seconds and MiB/s must be above 0, and --backups-utilisation from 1 to 98")
     for part in a.parts:
         if part not in PARTS:
             parser.error(f'"{part}" is not a part; parts are {", ".join(PARTS)}')
     if a.trial:
         a.memory_mib, a.live_mib, a.capacity_mib = 128, 64, 64
         a.seconds, a.rounds, a.turnover, a.writes = 0.2, 1, 1, 10_000
+        a.backups_utilisation, a.backups_log_mib, a.backups_settle, a.backups_seconds = [90], 64, 2, 2
     data = earlier() if a.parts else {"arguments": {}}
     if a.accept or a.trial:
         data = {"arguments": {}}
