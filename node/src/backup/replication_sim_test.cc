@@ -60,6 +60,21 @@ TEST_P(ReplicationSim, DurableOnlyWithAllReplicas) {
   EXPECT_EQ(manager_->stats().fully_replicated, manager_->stats().segments);
 }
 
+/// A reactor that polls does thousands of turns between two writes.
+TEST_P(ReplicationSim, ATurnWithoutWorkLooksAtNoReplica) {
+  start(3, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  scheduler_.run_for(1s);
+  (void)manager_->on_turn();  // takes what is due at this moment
+  const uint64_t before = manager_->turns_with_work();
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(manager_->on_turn());
+  EXPECT_EQ(manager_->turns_with_work(), before);
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable());
+  EXPECT_GT(manager_->turns_with_work(), before);
+}
+
 TEST_P(ReplicationSim, AnyOneFolderMissingGivesExactlyTheData) {
   start(4, 2);
   const std::string value(100'000, 'v');

@@ -25,6 +25,7 @@ bool ReplicaManager::on_turn() {
   first_.assert_here();
   if (log_ == nullptr || !due() || !lock_.try_enter(DriveLock::Note::kFirst)) return false;
   due_ = false;
+  ++turns_with_work_;
   wake_ = kNever;
   bool worked = drive_unsettled();
   (void)lock_.leave([&] {
@@ -38,13 +39,21 @@ bool ReplicaManager::on_turn() {
   return worked;
 }
 
-/// With lanes, most turns have no work for the first reactor. Then it does not take the lock, which
-/// the lanes need.
+/// Most turns have no work for the first reactor. Then it looks at no replica, and does not take the
+/// lock, which the lanes need.
 bool ReplicaManager::due() {
   if (wanted_.load(std::memory_order_relaxed)) {
     due_ = wanted_.exchange(false, std::memory_order_acquire) || due_;
   }
-  return due_ || !own_calls_.answered().empty() || lanes_.empty() || stalled();
+  if (lanes_.empty() && was_appended()) due_ = true;
+  return due_ || !own_calls_.answered().empty() || stalled();
+}
+
+/// Without lanes only the first reactor sends, and nobody tells it what was appended: to the head, or
+/// perhaps to a side segment.
+bool ReplicaManager::was_appended() {
+  const log::LogPosition before = std::exchange(seen_head_, log_->head());
+  return seen_head_ != before || !side_.empty();
 }
 
 /// Published bytes are not durable, and the durable position did not move. True once for each

@@ -196,6 +196,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     first_.assert_here();
     return most_in_a_turn_;
   }
+  /// Turns of the first reactor in which it looked at replicas.
+  uint64_t turns_with_work() const {
+    first_.assert_here();
+    return turns_with_work_;
+  }
   /// The backups of a segment that hold a counting replica, in slot order; for tests and status. On
   /// the first reactor.
   std::vector<uint64_t> replica_servers(uint64_t segment_id);
@@ -319,6 +324,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
 
   // The first reactor: settled segments and side segments, without the lock.
   bool due() RC_REQUIRES(first_);
+  bool was_appended() RC_REQUIRES(first_);
   bool stalled() RC_REQUIRES(first_);
   bool drive_settled() RC_REQUIRES(first_);
   bool take_settled_answers() RC_REQUIRES(first_);
@@ -391,6 +397,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
   std::vector<Renewal> renewals_ RC_GUARDED_BY(first_);            // answered, not taken yet
   Time next_lease_check_ RC_GUARDED_BY(first_){};
+  log::LogPosition seen_head_ RC_GUARDED_BY(first_);  // in was_appended()
   log::LogPosition stalled_at_ RC_GUARDED_BY(first_);
   Time stalled_since_ RC_GUARDED_BY(first_){};
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
@@ -416,6 +423,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy was put off, because enough was sent in
                                                 // this turn
   Effort most_in_a_turn_ RC_GUARDED_BY(first_);
+  uint64_t turns_with_work_ RC_GUARDED_BY(first_) = 0;
 
   DriveLock lock_;  // also guards the slots of segments that are not settled
   /// Heads that are not closed durable, by rising id; data goes into the first, or into the second
