@@ -346,8 +346,9 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
              "the servers answer; a process that ended is detected at once",
              "5s");
   add_parsed(app, "--volume-return", o.volume_return, duration_between(1s, 24h),
-             "how long a crashed server is expected to come back with its volume: a recovery that "
-             "lacks a part of a log waits this long, then it is BLOCKED",
+             "how long a crashed server is expected to come back with its volume, and one whose "
+             "device failed to answer after all: a recovery that lacks a part of a log waits this "
+             "long, then it is BLOCKED",
              "10m");
   add_parsed(app, "--cluster-name", o.cluster_name, as_is, "name of the cluster", "ramcloud");
   add_limits(app, o.limits, true);

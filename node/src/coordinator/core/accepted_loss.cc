@@ -97,6 +97,9 @@ std::string summary_of(const LossPreview& preview) {
         "not run any more. ",
         preview.server_id);
   }
+  if (!preview.unable.empty()) {
+    text += fmt::format("Some of what is missing may still be on a device: {}. ", preview.unable);
+  }
   if (preview.more) {
     text += "More is missing; it is shown after this is accepted.";
     return text;

@@ -37,6 +37,8 @@ struct LossPreview {
     bool operator==(const Table&) const = default;
   };
   std::vector<Table> tables;
+  std::string
+      unable;  // servers that are UP, may have what is missing, and cannot say so; for people
   std::string token;  // identifies exactly this loss; printable and opaque
 };
 

@@ -277,6 +277,81 @@ TEST_F(AcceptedLosses, WhatNoLogHasIsNotAccepted) {
             HasSubstr("not known who owned a part of 't'"), HasSubstr("no loss can be accepted")));
 }
 
+// ---- a server that is UP, and whose device failed -----------------------------------------------------
+
+/// Only the second holder has segment 1, and cannot say so.
+class LostWithADevice : public AcceptedLosses {
+ protected:
+  void make_blocked_by_a_device() {
+    make(5);
+    lose(0, 1);
+    holder(1).query_fails = {StatusCode::kIoError, "sync of frames: EIO"};
+    kill(dead_);
+    wait_until_blocked();
+  }
+  void stop_in_replay(bool stop) {
+    stop_all_in(stop ? std::optional(wire::RecoveryPhase::kReplaying) : std::nullopt);
+  }
+  void accept_and_change_the_leader(const std::function<void()>& meanwhile) {
+    stop_in_replay(true);
+    ASSERT_TRUE(ask(dead_, true, token()).has_value());
+    ASSERT_TRUE(cluster.run_until([&] { return attempts_at(dead_).size() == 1; }));
+    cluster.stop_coordinator();
+    stop_in_replay(false);
+    meanwhile();
+    ASSERT_TRUE(cluster.start_coordinator().ok());
+  }
+};
+
+TEST_F(LostWithADevice, IsShownWithItsServerAndCanBeAccepted) {
+  cluster.options.recoveries.query.returning = 1s;
+  make_blocked_by_a_device();
+  const auto shown = ask(dead_);
+  ASSERT_TRUE(shown.has_value()) << shown.error().to_string();
+  EXPECT_EQ(shown->preview.loss, (log::AcceptedLoss{.segments = {{1, 0}}}));
+  EXPECT_THAT(shown->effect, AllOf(HasSubstr(fmt::format("server {} ", others_[1])),
+                                   HasSubstr("sync of frames: EIO")));
+  ASSERT_TRUE(ask(dead_, true, shown->preview.token).has_value());
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(order().segments.size(), 2u);
+}
+
+/// It does not wait for the device again: the server was asked.
+TEST_F(LostWithADevice, TheNextLeaderGoesOnAtOnce) {
+  cluster.options.recoveries.query.returning = 20s;
+  make_blocked_by_a_device();
+  accept_and_change_the_leader([] {});
+  const Time since = cluster.clock.now();
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_LT(cluster.clock.now() - since, 10s);
+}
+
+/// The server must have been asked, whatever it said before.
+TEST_F(LostWithADevice, WhatIsThereAfterAllIsUsed) {
+  cluster.options.recoveries.query.returning = 1s;
+  make_blocked_by_a_device();
+  accept_and_change_the_leader([this] {
+    holder(1).query_fails = Status();
+    holder(1).query_takes = 100ms;
+  });
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(server(owner("t")).recovery.orders.back().segments.size(), 3u);
+}
+
+TEST_F(LostWithADevice, ALargerOneIsBlockedAgain) {
+  cluster.options.recoveries.query.returning = 1s;
+  make_blocked_by_a_device();
+  accept_and_change_the_leader([this] { lose(0, 2); });
+  wait_until_blocked();
+  ASSERT_EQ(progress().missing.size(), 1u);
+  EXPECT_EQ(progress().missing[0].segment_id, 2u);
+  cluster.run_for(10s);
+  EXPECT_TRUE(in_phase(dead_, Phase::kBlocked));
+  holder(1).query_fails = Status();
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(server(owner("t")).recovery.orders.back().segments.size(), 3u);
+}
+
 // ---- the end of the log ---------------------------------------------------------------------------
 
 TEST_F(AcceptedLosses, WithoutAnyHeadTabletsComeBackEmptyAboveAllVersions) {

@@ -18,9 +18,28 @@ namespace ramcloud {
 
 using Outcome = log::LogEnd::Outcome;
 
+namespace {
+
+/// The server answered, and will hardly answer otherwise when it is asked again: its device failed,
+/// its version does not know the question, or its answer is malformed.
+bool is_unable(const Status& why) {
+  switch (why.code()) {
+    case StatusCode::kIoError:
+    case StatusCode::kUnsupported:
+    case StatusCode::kProtocolError:
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 LogQuery::LogQuery(Reactor& reactor, ClusterState& state, RecoveryCalls& calls,
                    const Options& options, uint64_t master_id, uint64_t scan_closed_from,
-                   std::function<bool()> go_on)
+                   UnableSince& unable_since, std::function<bool()> go_on)
     : reactor_(reactor),
       state_(state),
       calls_(calls),
@@ -28,6 +47,7 @@ LogQuery::LogQuery(Reactor& reactor, ClusterState& state, RecoveryCalls& calls,
       master_id_(master_id),
       scan_closed_from_(scan_closed_from),
       go_on_(std::move(go_on)),
+      unable_since_(unable_since),
       news_(reactor),
       scope_(reactor) {
   latest_.outcome = Outcome::kWaiting;
@@ -68,8 +88,9 @@ Task<std::optional<FoundLog>> LogQuery::find() {
 // ---- asking
 
 void LogQuery::ask_those_who_are_up() {
-  std::erase_if(answers_,
-                [this](const auto& entry) { return state_.up_server(entry.first) == nullptr; });
+  std::erase_if(answers_, [this](const auto& entry) {
+    return state_.up_server(entry.first) == nullptr || given_up(entry.first);
+  });
   for (const auto& [id, server] : state_.servers) {
     if (!server.up() || answers_.contains(id) || !asking_.insert(id).second) continue;
     scope_.spawn(ask(id));
@@ -81,19 +102,44 @@ Task<void> LogQuery::ask(uint64_t server_id) {
   for (;;) {
     Answer answer;
     RC_FAILPOINT("coordinator.recovery.before_query");
-    const bool whole = co_await read_pages(server_id, answer);
+    const Status whole = co_await read_pages(server_id, answer);
     if (state_.up_server(server_id) == nullptr) break;
-    if (whole) {
+    if (whole.ok()) {
       answers_[server_id] = std::move(answer);
       break;
     }
+    if (is_unable(whole)) note_unable(server_id, whole);
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }
+  forget_unable(server_id);
   asking_.erase(server_id);
   wake();
 }
 
-Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
+void LogQuery::note_unable(uint64_t server_id, const Status& why) {
+  unable_since_.try_emplace(server_id, reactor_.now());
+  if (!unable_.insert_or_assign(server_id, why).second) return;
+  RC_SOMETIMES("coordinator.recovery_asks_a_server_that_cannot_answer");
+  log_warn("recovery.server_cannot_answer",
+           {{"master", master_id_}, {"server", server_id}, {"error", why}});
+  wake();
+}
+
+void LogQuery::forget_unable(uint64_t server_id) {
+  unable_.erase(server_id);
+  unable_since_.erase(server_id);
+}
+
+/// The server could not answer for so long that nobody waits for it, nor uses what it said before.
+/// It is asked again all the same.
+bool LogQuery::given_up(uint64_t server_id) const {
+  const auto since = unable_since_.find(server_id);
+  return unable_.contains(server_id) && since != unable_since_.end() &&
+         reactor_.now() - since->second >= options_.returning;
+}
+
+/// Errors: those of the call; PROTOCOL_ERROR: the answer is malformed.
+Task<Status> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
   wire::RecoveryQueryRequest request;
   request.master_id = master_id_;
   request.scan_closed_from = answer.scanned_from = scan_closed_from_;
@@ -102,11 +148,11 @@ Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
         server_id, wire::Opcode::kRecoveryQuery, request, options_.timeout);
     const bool rises = page && (page->next_frame == 0 || page->next_frame > request.first_frame);
     if (!page || !rises || !take(server_id, *page, answer)) {
+      const Status why =
+          page ? Status(StatusCode::kProtocolError, "its answer is malformed") : page.error();
       log_debug("recovery.query_not_answered",
-                {{"master", master_id_},
-                 {"server", server_id},
-                 {"error", page ? Status(StatusCode::kProtocolError) : page.error()}});
-      co_return false;
+                {{"master", master_id_}, {"server", server_id}, {"error", why}});
+      co_return why;
     }
     request.first_frame = page->next_frame;
   } while (request.first_frame != 0);
@@ -116,7 +162,7 @@ Task<bool> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
   for (const uint64_t id : servers_of_volume(state_, server_id)) {
     if (id < server_id) answer.heard.insert(id);
   }
-  co_return true;
+  co_return Status();
 }
 
 /// False: the page is malformed.
@@ -203,7 +249,7 @@ std::optional<log::LossToAccept> LogQuery::loss_to_accept(size_t most) const {
 
 // ---- deciding
 
-/// Servers that are UP and have not answered, and servers whose volume may come back.
+/// Servers that are UP and may answer, and servers whose volume may come back.
 std::set<uint64_t> LogQuery::expected() const {
   std::set<uint64_t> ids, heard;
   for (const auto& [id, answer] : answers_) heard.insert(answer.heard.begin(), answer.heard.end());
@@ -212,7 +258,7 @@ std::set<uint64_t> LogQuery::expected() const {
     const bool back = server.record.state == wire::ServerState::kCrashed && id != master_id_ &&
                       server.crashed_since != Time{} &&
                       reactor_.now() - server.crashed_since < options_.returning;
-    if (server.up() || back) ids.insert(id);
+    if ((server.up() && !given_up(id)) || back) ids.insert(id);
   }
   // A master has no replica of its log on its own server.
   for (const uint64_t id : servers_of_volume(state_, master_id_)) {
@@ -247,7 +293,7 @@ log::LogEnd LogQuery::decide() {
   }
   decided_.expected = expected();
   for (const uint64_t id : decided_.expected) {
-    if (state_.up_server(id) != nullptr) decided_.asked.insert(id);
+    if (state_.up_server(id) != nullptr && !unable_.contains(id)) decided_.asked.insert(id);
   }
   decided_.accepted = accepted();
   return log::decide_log_end(decided_);
@@ -255,7 +301,8 @@ log::LogEnd LogQuery::decide() {
 
 bool LogQuery::all_heard() const {
   return std::ranges::all_of(state_.servers, [this](const auto& entry) {
-    return !entry.second.up() || answers_.contains(entry.first);
+    const uint64_t id = entry.first;
+    return !entry.second.up() || answers_.contains(id) || unable_.contains(id);
   });
 }
 

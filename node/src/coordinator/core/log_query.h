@@ -25,6 +25,10 @@ struct FoundLog {
   Time digest_at{};
 };
 
+/// Servers that are UP and cannot say which replicas they have, and since when. A recovery keeps it
+/// for all its queries.
+using UnableSince = std::map<uint64_t, Time>;
+
 class LogQuery {
  public:
   struct Options {
@@ -35,13 +39,15 @@ class LogQuery {
     Duration retry_interval = 2s;
     /// Once the end is known, it waits this long for more sources.
     Duration gather = 50ms;
-    /// For this long after its crash, a server may come back with its volume.
+    /// For this long after its crash, a server may come back with its volume. For as long, one whose
+    /// device failed may answer after all.
     Duration returning = std::chrono::minutes(10);
   };
   /// `scan_closed_from`: closed replicas of segments from this one on are read as well, because one
   /// was found damaged. `go_on` is called when latest() has changed; false ends the query.
   LogQuery(Reactor& reactor, ClusterState& state, RecoveryCalls& calls, const Options& options,
-           uint64_t master_id, uint64_t scan_closed_from, std::function<bool()> go_on);
+           uint64_t master_id, uint64_t scan_closed_from, UnableSince& unable_since,
+           std::function<bool()> go_on);
 
   /// Returns when the end of the log is known; none if `go_on` ended the query.
   Task<std::optional<FoundLog>> find();
@@ -54,8 +60,10 @@ class LogQuery {
   /// may still have what is missing, or closed heads are being read for their digests.
   std::optional<log::LossToAccept> loss_to_accept(size_t most) const;
   bool reads_digests() const { return reads_digests_; }
-  /// Every server that is UP has answered.
+  /// Every server that is UP has answered, or said that it cannot.
   bool all_heard() const;
+  /// Servers that are UP and whose last answer was that they cannot say which replicas they have.
+  const std::map<uint64_t, Status>& unable() const { return unable_; }
 
  private:
   /// The place of a replica.
@@ -73,7 +81,10 @@ class LogQuery {
                                            // here on
   };
   Task<void> ask(uint64_t server_id);
-  Task<bool> read_pages(uint64_t server_id, Answer& answer);
+  Task<Status> read_pages(uint64_t server_id, Answer& answer);
+  void note_unable(uint64_t server_id, const Status& why);
+  void forget_unable(uint64_t server_id);
+  bool given_up(uint64_t server_id) const;
   bool take(uint64_t server_id, const wire::RecoveryQueryReply& page, Answer& answer) const;
   void ask_those_who_are_up();
   void ask_for_versions(uint64_t segment_id);
@@ -93,6 +104,8 @@ class LogQuery {
   uint64_t scan_closed_from_;
   std::function<bool()> go_on_;
   std::map<uint64_t, Answer> answers_;  // by server
+  std::map<uint64_t, Status> unable_;
+  UnableSince& unable_since_;
   std::set<uint64_t> asking_;
   std::vector<Place> places_;  // places of the replicas in decided_
   log::LogAnswers decided_;    // the input of the last decision

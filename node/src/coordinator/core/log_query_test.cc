@@ -9,6 +9,7 @@
 namespace ramcloud {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::FakeServer;
 using ::testing::Ge;
@@ -84,6 +85,82 @@ TEST_F(OneTablet, WhenNobodyCanBringWhatIsMissingItIsBlocked) {
   EXPECT_THAT(progress().waits_for, HasSubstr("no replica of an open head"));
   cluster.run_for(100ms);
   EXPECT_EQ(metric("ramcloud_recoveries_blocked"), 1);
+}
+
+/// Only the second holder has segment 1. It is UP, and its device fails.
+class FailedDevice : public OneTablet {
+ protected:
+  void make_with_a_failed_device() {
+    cluster.options.recoveries.query.returning = 20s;
+    make(4);
+    std::erase_if(holder(0).replicas.at(dead_),
+                  [](const auto& replica) { return replica.segment_id == 1; });
+    holder(1).query_fails = kFailed;
+  }
+  bool reaches(Phase phase) {
+    return cluster.run_until([&] { return in_phase(dead_, phase); });
+  }
+  bool blocks_within(Duration limit) {
+    return cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }, limit);
+  }
+  static inline const Status kFailed{StatusCode::kIoError, "sync of frames: EIO"};
+};
+
+TEST_F(FailedDevice, IsWaitedForAsLongAsACrashedServersVolume) {
+  make_with_a_failed_device();
+  kill(dead_);
+  ASSERT_TRUE(reaches(Phase::kWaiting));
+  const Time since = cluster.clock.now();
+  EXPECT_THAT(progress().waits_for,
+              AllOf(HasSubstr("segment 1"), HasSubstr(fmt::format("server {} ", others_[1])),
+                    HasSubstr("device"), HasSubstr("sync of frames: EIO")));
+  ASSERT_TRUE(reaches(Phase::kBlocked));
+  EXPECT_GE(cluster.clock.now() - since, 19s);
+  EXPECT_THAT(progress().waits_for, HasSubstr(fmt::format("server {} ", others_[1])));
+  EXPECT_TRUE(is_up(others_[1]));
+}
+
+TEST_F(FailedDevice, WhoAnswersAfterAllIsUsed) {
+  make_with_a_failed_device();
+  kill(dead_);
+  ASSERT_TRUE(reaches(Phase::kBlocked));
+  holder(1).query_fails = Status();
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(cluster.coordinator->status().recoveries_ended.at(0).progress.outcome, "COMPLETE");
+}
+
+/// The server is asked again and again, because it cannot read a closed head.
+TEST_F(FailedDevice, ErrorsThatEndInTimeBlockNothing) {
+  cluster.options.recoveries.query.returning = 20s;
+  make(4, {.scanned = false});
+  holder(0).replicas.at(dead_).erase(holder(0).replicas.at(dead_).begin() + 1);
+  holder(1).scans_nothing = true;
+  kill(dead_);
+  cluster.run_for(5s);
+  for (int i = 0; i < 3; ++i) {
+    holder(1).query_fails = kFailed;
+    EXPECT_FALSE(blocks_within(15s)) << i;
+    holder(1).query_fails = Status();
+    EXPECT_FALSE(blocks_within(5s)) << i;
+  }
+  holder(1).scans_nothing = false;
+  ASSERT_TRUE(wait_until_served());
+}
+
+/// It had answered, and fails when it must read a closed head.
+TEST_F(FailedDevice, WhatItSaidBeforeDoesNotKeepARecoveryWaiting) {
+  cluster.options.recoveries.query.returning = 20s;
+  make(4, {.scanned = false});
+  holder(0).replicas.at(dead_).erase(holder(0).replicas.at(dead_).begin() + 1);
+  holder(1).on_call = [this](Opcode opcode) {
+    const bool again = !holder(1).scans[dead_].empty();
+    if (opcode == Opcode::kRecoveryQuery && again) holder(1).query_fails = kFailed;
+  };
+  kill(dead_);
+  cluster.run_for(10s);
+  EXPECT_TRUE(in_phase(dead_, Phase::kQuerying));
+  ASSERT_TRUE(reaches(Phase::kBlocked));
+  EXPECT_THAT(progress().waits_for, HasSubstr("segment 2: no replica of it was found"));
 }
 
 TEST_F(OneTablet, ALostTailMakesVersionsJump) {

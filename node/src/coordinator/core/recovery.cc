@@ -140,7 +140,8 @@ Task<std::optional<FoundLog>> Recovery::find_log() {
   if (master.replicas == 0 && master.nonce != 0) co_return empty_log();
   show(Phase::kQuerying, "");
   query_ = std::make_unique<LogQuery>(shared_.reactor, state_, shared_.calls, shared_.options.query,
-                                      master_id_, bad_segment_, [this] { return show_query(); });
+                                      master_id_, bad_segment_, unable_since_,
+                                      [this] { return show_query(); });
   std::optional<FoundLog> log = co_await query_->find();
   query_.reset();
   if (log) tell(*log);

@@ -116,6 +116,7 @@ class Recovery {
   RecoveryShared& shared_;
   ClusterState& state_;
   uint64_t master_id_;
+  UnableSince unable_since_;
   std::unique_ptr<LogQuery> query_;
   struct Running {
     RecoveryPart part;

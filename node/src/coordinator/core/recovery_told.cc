@@ -32,6 +32,22 @@ std::string names_of(const std::vector<log::MissingSegment>& missing, const Clus
   return text;
 }
 
+/// Servers that are UP and cannot say which replicas they have; empty if there are none.
+std::string unable_text(const std::map<uint64_t, Status>& unable, const ClusterState& state) {
+  constexpr size_t kNamed = 3;
+  std::string text;
+  size_t named = 0;
+  for (const auto& [id, why] : unable) {
+    if (++named > kNamed) break;
+    text += fmt::format("{}{} is UP and cannot say which replicas it has{}: {}",
+                        text.empty() ? "" : "; ", server_text(state, id),
+                        why == StatusCode::kIoError ? ", because its device failed" : "",
+                        why.to_string());
+  }
+  if (unable.size() > kNamed) text += fmt::format("; and {} more", unable.size() - kNamed);
+  return text;
+}
+
 }  // namespace
 
 void Recovery::begin_to_tell() {
@@ -161,7 +177,10 @@ bool Recovery::show_query() {
   if (blocked || !asking) {
     if (blocked) RC_SOMETIMES("coordinator.recovery_is_blocked");
     if (!blocked) RC_SOMETIMES("coordinator.recovery_waits_for_holders");
-    show(blocked ? Phase::kBlocked : Phase::kWaiting, names_of(end.missing, state_));
+    const std::string unable = unable_text(query_->unable(), state_);
+    const std::string names = names_of(end.missing, state_);
+    show(blocked ? Phase::kBlocked : Phase::kWaiting,
+         names + (names.empty() || unable.empty() ? "" : "; ") + unable);
   } else {
     show(Phase::kQuerying, "");
   }
@@ -185,7 +204,11 @@ Result<LossPreview> Recovery::preview_loss() const {
                             server_text(state_, master_id_), progress.waits_for));
   }
   auto shown = query_->loss_to_accept(kMostGivenUpAtOnce);
-  if (shown) return preview_of(state_, master_id_, std::move(*shown), lost());
+  if (shown) {
+    LossPreview preview = preview_of(state_, master_id_, std::move(*shown), lost());
+    preview.unable = unable_text(query_->unable(), state_);
+    return preview;
+  }
   if (!query_->reads_digests()) return fail(not_blocked());
   return fail(StatusCode::kRetry,
               fmt::format("backups are reading closed segments of {} for the newest digest that "

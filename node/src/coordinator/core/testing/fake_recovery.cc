@@ -41,6 +41,7 @@ bool FakeRecovery::take(const Request& request, wire::Opcode opcode, Message& me
 void FakeRecovery::on_query(const Request& r) {
   wire::RecoveryQueryRequest asked;
   if (!take(r, wire::Opcode::kRecoveryQuery, asked)) return;
+  if (!query_fails.ok()) return reply_error(transport_, r.reply, query_fails);
   frozen.try_emplace(asked.master_id, reactor_.now());
   scans[asked.master_id].push_back(asked.scan_closed_from);
   if (keeps_silent) return;

@@ -26,6 +26,7 @@ class FakeRecovery {
   uint64_t former_server_id = 0;
   size_t page = 512;
   bool keeps_silent = false;                        // does not answer queries
+  Status query_fails;                               // the answer to queries, unless it is OK
   Duration query_takes{};                           // delay of answers to queries
   bool scans_nothing = false;                       // does not scan closed replicas, even if asked
   std::map<uint64_t, Time> frozen;                  // time of the freeze, by master
