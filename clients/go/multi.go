@@ -72,6 +72,7 @@ type multiCall struct {
 	results    []Result
 	done       []bool
 	round      int
+	inVain     map[place]int     // rounds in a row in which the server did nothing
 	stale      map[uint64]*Table // maps that were wrong, by table
 	used       map[uint64]*Table // maps used in this round
 }
@@ -83,7 +84,8 @@ func (c *Client) multi(ctx context.Context, op wire.Opcode, operations []wire.Wr
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	m := &multiCall{op: op, repeatable: op == wire.OpMultiRead, operations: operations,
-		results: make([]Result, len(operations)), done: make([]bool, len(operations)), stale: map[uint64]*Table{}}
+		results: make([]Result, len(operations)), done: make([]bool, len(operations)),
+		inVain: map[place]int{}, stale: map[uint64]*Table{}}
 	for i, o := range operations {
 		err := checkKey(o.Key)
 		if err == nil {
@@ -140,7 +142,14 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error
 			mutex.Lock()
 			defer mutex.Unlock()
 			last = err
-			if wantsNewMap(err, m.round) {
+			inVain := 0
+			if m.didSome(indices) {
+				m.inVain[at] = 0
+			} else {
+				inVain = m.inVain[at]
+				m.inVain[at]++
+			}
+			if wantsNewMap(err, m.round, inVain) {
 				for _, i := range indices {
 					m.unserved(m.operations[i].TableID)
 				}
@@ -149,6 +158,11 @@ func (c *Client) multiRound(ctx context.Context, m *multiCall, left []int) error
 	}
 	running.Wait()
 	return last
+}
+
+// didSome: at least one of these operations is done.
+func (m *multiCall) didSome(indices []int) bool {
+	return slices.ContainsFunc(indices, func(i int) bool { return m.done[i] })
 }
 
 // unserved: the map of this round was wrong.

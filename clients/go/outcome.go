@@ -78,12 +78,21 @@ func retry(err error, repeatable bool) (again bool, result error) {
 	return false, err
 }
 
+// Of so many refusals in a row, the last one asks for a new tablet map.
+const refusalsBeforeNewMap = 16
+
 // wantsNewMap says whether a new tablet map may help. After the first lost connection the client only
 // reconnects, because the server is usually still there. A silent server may have lost its tablets meanwhile.
-func wantsNewMap(err error, number int) bool {
+// RETRY mostly means that the server is busy, so it asks seldom, about every two seconds of a call. But a server
+// that is cut off from its backups says RETRY to every change, and its tablets may have another owner.
+//
+// number counts the attempts of the call before this one, inVain those in a row in which the server did nothing.
+func wantsNewMap(err error, number, inVain int) bool {
 	switch CodeOf(err) {
-	case OK, Retry:
+	case OK:
 		return false
+	case Retry:
+		return inVain%refusalsBeforeNewMap == refusalsBeforeNewMap-1
 	case ConnectionLost:
 		return number > 0
 	}

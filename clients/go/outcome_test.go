@@ -133,13 +133,75 @@ func TestASilentServerIsLeftForTheOneThatHasTheTablet(t *testing.T) {
 func TestWhenANewMapMayHelp(t *testing.T) {
 	for code, from := range map[Code]int{ConnectionLost: 1, DeadlineExceeded: 0, UnknownTablet: 0, WrongServer: 0, Unavailable: 0, Crashed: 0} {
 		for number := range 4 {
-			if got := wantsNewMap(failure(code, "x"), number); got != (number >= from) {
+			if got := wantsNewMap(failure(code, "x"), number, number); got != (number >= from) {
 				t.Errorf("%s at attempt %d: %t", code, number, got)
 			}
 		}
 	}
-	if wantsNewMap(nil, 3) || wantsNewMap(failure(Retry, "x"), 3) {
+	if wantsNewMap(nil, 15, 15) {
 		t.Error("a new map is wanted without reason")
+	}
+}
+
+// TestRefusalsAskForANewMapNowAndThen: most of them say that the server is busy, but it may be cut off, too.
+func TestRefusalsAskForANewMapNowAndThen(t *testing.T) {
+	for inVain := range 64 {
+		if got := wantsNewMap(failure(Retry, "x"), 100, inVain); got != (inVain%16 == 15) {
+			t.Errorf("RETRY after %d attempts in vain: %t", inVain, got)
+		}
+	}
+}
+
+// refuseChanges makes the first server answer RETRY to all changes, as one that reaches none of its backups. The
+// coordinator has given its tablet to the second one.
+func refuseChanges(f *fakeStore) {
+	f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {
+		if server == 0 {
+			conn.fail(h, Retry, "its log waits for replicas")
+		}
+		return server == 0
+	})
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.tables[0].Tablets[0].ServerID, f.tables[0].Tablets[0].Locator = 2, f.locator(1)
+}
+
+func TestAChangeThatIsOnlyRefusedFindsTheNewOwner(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	refuseChanges(f)
+	_, err := c.Write(ctx, table, []byte("key0"), []byte("v"))
+	want(t, err, OK)
+	if asked := f.count(wire.OpGetTable); asked != 1 {
+		t.Errorf("the map was asked for %d times", asked)
+	}
+}
+
+func TestAMultiWriteThatIsOnlyRefusedFindsTheNewOwner(t *testing.T) {
+	f, c, table, ctx := setUp(t, 2, 1)
+	refuseChanges(f)
+	for _, r := range c.MultiWrite(ctx, multiObjects(table, 3, "v")) {
+		want(t, r.Err, OK)
+	}
+	if asked := f.count(wire.OpGetTable); asked != 1 {
+		t.Errorf("the map was asked for %d times", asked)
+	}
+}
+
+// TestAServerThatGoesOnIsNotDoubted: it carries out one operation, and asks to wait, again and again.
+func TestAServerThatGoesOnIsNotDoubted(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {
+		if server == 0 {
+			answer := wire.MultiReply{RetryAfterUS: 1, Results: []wire.MultiResult{{Version: 1}}}
+			conn.reply(h, OK, answer.Encode(nil))
+		}
+		return server == 0
+	})
+	for _, r := range c.MultiWrite(ctx, multiObjects(table, 40, "v")) {
+		want(t, r.Err, OK)
+	}
+	if asked := f.count(wire.OpGetTable); asked != 0 {
+		t.Errorf("the map was asked for %d times", asked)
 	}
 }
 

@@ -191,7 +191,7 @@ func (c *Client) callTablet(ctx context.Context, call tabletCall, answer decoder
 			return 0, outOfTime(ctx, err, where(table, tablet))
 		}
 		stale = nil
-		if wantsNewMap(err, number) {
+		if wantsNewMap(err, number, number) {
 			stale = table
 		}
 	}

@@ -197,8 +197,8 @@ class ClientCore {
   Task<Reads> multi(wire::Opcode opcode, std::vector<MultiOperation> operations, Timeout timeout);
   Task<Versions> multi_versions(wire::Opcode opcode, std::vector<MultiOperation> operations,
                                 Timeout timeout);
-  Task<void> multi_round(Multi& multi, int number);
-  Task<void> multi_group(Multi& multi, MultiGroup& group, int number);
+  Task<void> multi_round(Multi& multi);
+  Task<void> multi_group(Multi& multi, MultiGroup& group);
   Task<Result<Located>> locate(uint64_t table_id, uint64_t hash, uint64_t newer_than,
                                Time deadline);
   Task<Status> refresh(uint64_t table_id, Time deadline);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "client/core_test_support.h"
+#include "client/outcome.h"
 #include "runtime/when_all.h"
 
 namespace ramcloud {
@@ -177,6 +178,28 @@ TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
   EXPECT_GE(world_.clock.now() - begin, 60ms);
   EXPECT_EQ(first_.count(wire::Opcode::kWrite), 4);
+}
+
+TEST(WantsNewMapTest, RefusalsAskNowAndThen) {
+  for (int in_vain = 0; in_vain < 64; ++in_vain) {
+    EXPECT_EQ(wants_new_map(StatusCode::kRetry, 100, in_vain), in_vain % 16 == 15) << in_vain;
+    EXPECT_TRUE(wants_new_map(StatusCode::kUnknownTablet, 0, in_vain));
+    EXPECT_FALSE(wants_new_map(StatusCode::kConnectionLost, 0, in_vain));
+  }
+}
+
+/// As from a server that reaches none of its backups. Another one has its tablet by then.
+TEST_F(CoreTest, AChangeThatIsOnlyRefusedFindsTheNewOwner) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->write(3, "k", "old")).has_value());
+  answers_[0] = [](FakeNode& node, const FakeNode::Call& call) {
+    node.error(call, StatusCode::kRetry, 1000);
+  };
+  table_ = table_over({{2, second_.locator()}});
+  const auto written = world_.run(core->write(3, "k", "new"));
+  ASSERT_TRUE(written.has_value()) << written.error().to_string();
+  EXPECT_EQ(stores_[1].objects["k"].first, "new");
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), 2) << "it does not ask after each refusal";
 }
 
 TEST_F(CoreTest, AWriteWhoseReplyWasLostIsNeverRepeated) {

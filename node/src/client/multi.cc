@@ -71,6 +71,8 @@ struct ClientCore::Multi {
   std::vector<MultiOperation> operations;
   std::vector<std::optional<Result<ReadResult>>> results;  // none: not done yet
   std::vector<uint32_t> left;                              // operations without a result, in order
+  int round = 0;
+  std::map<uint64_t, int> in_vain;  // by server: rounds in a row in which it did nothing
   Time until = kNever;
   uint32_t retry_after_us = 0;              // the longest wait that servers asked for in the last
                                             // round
@@ -80,8 +82,9 @@ struct ClientCore::Multi {
 
   Target target(uint32_t i) const { return {operations[i].table_id, operations[i].key}; }
 
-  void not_done(uint64_t table_id, uint64_t generation, int number, Status status, std::string at) {
-    if (wants_new_map(status.code(), number)) newer_than[table_id] = generation;
+  void not_done(uint64_t table_id, uint64_t generation, uint64_t server_id, Status status,
+                std::string at) {
+    if (wants_new_map(status.code(), round, in_vain[server_id])) newer_than[table_id] = generation;
     last = std::move(status);
     where = std::move(at);
   }
@@ -113,13 +116,13 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
     if (!bad.ok()) multi.results[i] = fail(std::move(bad));
   }
   BackOff back_off;
-  for (int number = 0;; ++number) {
+  for (;; ++multi.round) {
     multi.left.clear();
     for (uint32_t i = 0; i < multi.results.size(); ++i) {
       if (!multi.results[i]) multi.left.push_back(i);
     }
     if (multi.left.empty()) break;
-    if (number > 0) {
+    if (multi.round > 0) {
       const Duration wait =
           back_off.next(reactor().random(), std::chrono::microseconds(multi.retry_after_us));
       if (multi.until - reactor().now() <= wait) {
@@ -132,7 +135,7 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
     }
     multi.retry_after_us = 0;
     const size_t before = multi.left.size();
-    co_await multi_round(multi, number);
+    co_await multi_round(multi);
     const auto after = static_cast<size_t>(std::ranges::count_if(
         multi.left, [&](uint32_t i) { return !multi.results[i].has_value(); }));
     if (after < before) back_off.reset();  // there was progress
@@ -144,7 +147,7 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
 }
 
 /// Groups the remaining operations by server and sends them.
-Task<void> ClientCore::multi_round(Multi& multi, int number) {
+Task<void> ClientCore::multi_round(Multi& multi) {
   // First get the map of each table, then look up all places without waiting, because maps may
   // change during a wait.
   std::map<uint64_t, Status> tables;
@@ -168,7 +171,7 @@ Task<void> ClientCore::multi_round(Multi& multi, int number) {
     const Place& place = TabletMap::place_of(*table, key_hash(operation.table_id, operation.key));
     if (!place.reachable()) {
       multi.not_done(
-          operation.table_id, table->generation, number, why_unreachable(place),
+          operation.table_id, table->generation, place.server_id, why_unreachable(place),
           fmt::format("table '{}' (id {}), {}", table->name, operation.table_id, describe(place)));
       continue;
     }
@@ -181,12 +184,17 @@ Task<void> ClientCore::multi_round(Multi& multi, int number) {
     group.indices.push_back(i);
   }
   std::vector<Task<void>> tasks;
-  for (auto& [server_id, group] : groups) tasks.push_back(multi_group(multi, group, number));
+  for (auto& [server_id, group] : groups) tasks.push_back(multi_group(multi, group));
   co_await when_all(std::move(tasks));
+  for (const auto& [server_id, group] : groups) {
+    const bool did_some = std::ranges::any_of(
+        group.indices, [&multi](uint32_t i) { return multi.results[i].has_value(); });
+    multi.in_vain[server_id] = did_some ? 0 : multi.in_vain[server_id] + 1;
+  }
 }
 
 /// One server's operations, message by message.
-Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) {
+Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group) {
   std::vector<MultiAnswer> answers;
   for (size_t next = 0; next < group.indices.size();) {
     size_t end = next;
@@ -210,7 +218,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
                           .body = std::move(body),
                           .refused = {},
                           .batch = &in_message};
-    RpcReply reply = co_await attempt(group.place, call, number, multi.until);
+    RpcReply reply = co_await attempt(group.place, call, multi.round, multi.until);
 
     const auto finish = [&](const Status& status) {
       for (const uint32_t i : batch) multi.results[i] = fail(status);
@@ -237,7 +245,7 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
       for (const uint64_t table : tables) {
         const uint64_t generation =
             table == table_id ? group.generation : map_.generation_of(table);
-        multi.not_done(table, generation, number, reply.status, group.where(table));
+        multi.not_done(table, generation, group.place.server_id, reply.status, group.where(table));
       }
       co_return;
     }
@@ -251,7 +259,8 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
         multi.results[i] = fail(answer.status);
       } else {
         const uint64_t table = multi.operations[i].table_id;
-        multi.not_done(table, map_.generation_of(table), number, answer.status, group.where(table));
+        multi.not_done(table, map_.generation_of(table), group.place.server_id, answer.status,
+                       group.where(table));
         refused.insert(multi.target(i));
       }
     }
@@ -263,8 +272,8 @@ Task<void> ClientCore::multi_group(Multi& multi, MultiGroup& group, int number) 
     }
     if (answered.retry_after_us > 0) {
       multi.retry_after_us = std::max(multi.retry_after_us, answered.retry_after_us);
-      co_return multi.not_done(table_id, group.generation, number, StatusCode::kRetry,
-                               group.where(table_id));
+      co_return multi.not_done(table_id, group.generation, group.place.server_id,
+                               StatusCode::kRetry, group.where(table_id));
     }
   }
 }

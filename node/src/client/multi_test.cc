@@ -67,6 +67,38 @@ TEST_F(MultiTest, BadArgumentsFailAlone) {
   EXPECT_THAT(written[2].error().message(), HasSubstr("1048577"));
 }
 
+TEST_F(MultiTest, OperationsThatAreOnlyRefusedFindTheNewOwner) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->open_table("things")).has_value());
+  answers_[0] = [](FakeNode& node, const FakeNode::Call& call) {
+    node.error(call, StatusCode::kRetry, 1000);
+  };
+  const int asked = coordinator_.count(wire::Opcode::kGetTable);
+  table_ = table_over({{2, second_.locator()}});
+  for (const auto& written : world_.run(core->multi_write(operations(3, "v")))) {
+    EXPECT_TRUE(written.has_value()) << written.error().to_string();
+  }
+  EXPECT_EQ(stores_[1].objects.size(), 3u);
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), asked + 1);
+}
+
+/// It carries out one operation, and asks to wait, again and again.
+TEST_F(MultiTest, AServerThatGoesOnIsNotDoubted) {
+  auto core = make();
+  ASSERT_TRUE(world_.run(core->open_table("things")).has_value());
+  answers_[0] = [](FakeNode& node, const FakeNode::Call& call) {
+    const wire::MultiReply header{.count = 1, .retry_after_us = 1};
+    wire::MultiResult result{};
+    result.version = 1;
+    node.ok(call, std::string(bytes_of(header)) + std::string(bytes_of(result)));
+  };
+  const int asked = coordinator_.count(wire::Opcode::kGetTable);
+  for (const auto& written : world_.run(core->multi_write(operations(40, "v")))) {
+    EXPECT_TRUE(written.has_value()) << written.error().to_string();
+  }
+  EXPECT_EQ(coordinator_.count(wire::Opcode::kGetTable), asked);
+}
+
 TEST_F(MultiTest, SplitsByMessageSizeInOrder) {
   auto core = make();
   auto all = operations(10, std::string(400'000, 'v'));

@@ -59,12 +59,19 @@ inline Status out_of_time(const Status& last, const std::string& where) {
           fmt::format("{}: no answer in time; the last attempt said: {}", where, last.to_string())};
 }
 
+/// Of so many refusals in a row, the last one asks for a new tablet map.
+inline constexpr int kRefusalsBeforeNewMap = 16;
+
 /// True if a new tablet map may help. After the first lost connection it only reconnects, because
-/// the server is usually still there. A silent server may have lost its tablets meanwhile.
-inline bool wants_new_map(StatusCode code, int attempt) {
+/// the server is usually still there. A silent server may have lost its tablets meanwhile. RETRY
+/// mostly means that the server is busy, so it asks seldom, about every two seconds of a call. But
+/// a server that is cut off from its backups says RETRY to every change, and its tablets may have
+/// another owner. `attempt` counts the attempts of the call before this one, `in_vain` those in a
+/// row in which the server did nothing.
+constexpr bool wants_new_map(StatusCode code, int attempt, int in_vain) {
   switch (code) {
     case StatusCode::kRetry:
-      return false;
+      return in_vain % kRefusalsBeforeNewMap == kRefusalsBeforeNewMap - 1;
     case StatusCode::kConnectionLost:
       return attempt > 0;
     default:
