@@ -36,7 +36,7 @@ Result<SocketAddress> numeric_address(const std::string& host, uint16_t port) {
 
 namespace {
 
-Result<Resolver::Addresses> look_up(const std::string& host, uint16_t port) {
+Result<Resolver::Addresses> ask_system(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -67,11 +67,13 @@ struct Resolver::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Query> queries;
+  LookUp look_up;
   Reactor* reactor = nullptr;  // null once the resolver is destroyed
   bool started = false;
 };
 
-Resolver::Resolver(Reactor& reactor) : state_(std::make_shared<State>()) {
+Resolver::Resolver(Reactor& reactor, LookUp look_up) : state_(std::make_shared<State>()) {
+  state_->look_up = look_up ? std::move(look_up) : &ask_system;
   state_->reactor = &reactor;
 }
 
@@ -99,7 +101,7 @@ void Resolver::serve(const std::shared_ptr<State>& state) {
     Query query = std::move(state->queries.front());
     state->queries.pop_front();
     lock.unlock();
-    auto result = look_up(query.host, query.port);
+    auto result = state->look_up(query.host, query.port);
     lock.lock();
     if (state->reactor == nullptr) return;
     // Checked again on the reactor's thread: the resolver may have been destroyed in between.

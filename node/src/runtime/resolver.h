@@ -30,8 +30,11 @@ class Resolver {
  public:
   using Addresses = std::vector<SocketAddress>;
   using Callback = std::function<void(Result<Addresses>)>;
+  /// Blocks. Runs on the resolver's thread.
+  using LookUp = std::function<Result<Addresses>(const std::string& host, uint16_t port)>;
 
-  explicit Resolver(Reactor& reactor);
+  /// Without `look_up` (tests replace it) it asks the system.
+  explicit Resolver(Reactor& reactor, LookUp look_up = nullptr);
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;

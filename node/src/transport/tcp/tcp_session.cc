@@ -9,6 +9,8 @@ namespace ramcloud::tcp {
 namespace {
 constexpr uint64_t kNeverSent = ~uint64_t{0};  // a mark that no stream reaches
 constexpr Duration kLookUpAgain = 250ms;
+/// A lookup may take this part of the connect timeout; then the addresses of the last one are tried.
+constexpr int kPartForLookUp = 5;
 }  // namespace
 
 TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& address,
@@ -23,7 +25,8 @@ TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& addr
                        break_with({StatusCode::kUnavailable,
                                    not_found_.empty() ? "connecting took too long" : not_found_});
                      }),
-      look_up_timer_(context_->reactor, [this] { look_up(); }) {
+      look_up_timer_(context_->reactor, [this] { look_up(); }),
+      known_timer_(context_->reactor, [this] { use_known_addresses(); }) {
   hello_.version_max = context_->options.highest_version;
   context_->sessions.push_back(this);
 }
@@ -35,19 +38,20 @@ TcpSession::~TcpSession() {
 
 void TcpSession::start() {
   connect_timer_.start_after(context_->options.connect_timeout);
-  if (auto numeric = numeric_address(address_.host, address_.port)) {
-    addresses_.push_back(*numeric);
-    connect_to_next();
-    return;
-  }
+  if (auto numeric = numeric_address(address_.host, address_.port)) return connect_to({*numeric});
+  known_timer_.start_after(context_->options.connect_timeout / kPartForLookUp);
   look_up();
 }
 
+/// The answer may come too late for this session. It is noted for the next one, which may have to
+/// wait as long. (The context outlives its resolver's callbacks.)
 void TcpSession::look_up() {
   context_->resolver.resolve(address_.host, address_.port,
-                             [weak = weak_from_this()](Result<Resolver::Addresses> found) {
+                             [&known = context_->known_addresses, name = address_.to_string(),
+                              weak = weak_from_this()](Result<Resolver::Addresses> found) {
+                               if (found) known[name] = *found;
                                const auto self = weak.lock();
-                               if (self == nullptr || self->broken()) return;
+                               if (self == nullptr || self->state_ != State::kResolving) return;
                                self->on_looked_up(std::move(found));
                              });
 }
@@ -56,15 +60,24 @@ void TcpSession::look_up() {
 /// name services fail. So the last known addresses are tried. Without them, the lookup is repeated
 /// until the connect timeout.
 void TcpSession::on_looked_up(Result<Resolver::Addresses> found) {
-  Resolver::Addresses& known = context_->known_addresses[address_.to_string()];
-  if (found) {
-    known = std::move(*found);
-  } else if (known.empty()) {
-    not_found_ = found.error().message();
-    look_up_timer_.start_after(kLookUpAgain);
-    return;
-  }
-  addresses_ = known;
+  if (found) return connect_to(std::move(*found));
+  not_found_ = found.error().message();
+  use_known_addresses();
+  if (state_ == State::kResolving) look_up_timer_.start_after(kLookUpAgain);
+}
+
+/// The lookup failed, or takes long. Nothing happens if no address is known.
+void TcpSession::use_known_addresses() {
+  const auto known = context_->known_addresses.find(address_.to_string());
+  if (known == context_->known_addresses.end()) return;
+  remembered_ = true;
+  connect_to(known->second);
+}
+
+void TcpSession::connect_to(Resolver::Addresses addresses) {
+  look_up_timer_.stop();
+  known_timer_.stop();
+  addresses_ = std::move(addresses);
   std::ranges::reverse(addresses_);
   connect_to_next();
 }
@@ -89,9 +102,10 @@ void TcpSession::connect_to_next() {
   break_with(why);
 }
 
-/// The server counts as refusing only if all of its addresses refused.
+/// The server counts as refusing only if all of its addresses refused. It may have others by now
+/// than those of an earlier lookup.
 void TcpSession::note_attempt(bool refused) {
-  all_refused_ = all_refused_ && refused;
+  all_refused_ = all_refused_ && refused && !remembered_;
   absence_ = all_refused_ ? Absence::kRefused : Absence::kUnknown;
 }
 
@@ -144,7 +158,7 @@ bool TcpSession::take_hello() {
   if (parsed == TcpStream::Parse::kIncomplete) return false;
   const Status accepted = wire::check_answer(hello_, answer);
   if (!accepted.ok()) {
-    absence_ = absence_by_hello(accepted);
+    absence_ = remembered_ ? Absence::kUnknown : absence_by_hello(accepted);
     if (accepted == StatusCode::kProtocolError) {
       context_->counters.protocol_errors.add();
       context_->log_closed("hello", peer());
@@ -243,6 +257,7 @@ void TcpSession::break_with(Status why) {
   why_ = Status(why.code(), peer() + ": " + why.message());
   connect_timer_.stop();
   look_up_timer_.stop();
+  known_timer_.stop();
   std::erase(context_->sessions, this);
   if (stream_.fd() >= 0) {
     context_->source.remove(stream_.fd());

@@ -37,6 +37,8 @@ class TcpSession final : public Session,
   enum class State : uint8_t { kResolving, kConnecting, kHello, kOpen, kBroken };
   void look_up();
   void on_looked_up(Result<Resolver::Addresses> found);
+  void use_known_addresses();
+  void connect_to(Resolver::Addresses addresses);
   void connect_to_next();
   void note_attempt(bool refused);
   void on_connected();
@@ -56,6 +58,7 @@ class TcpSession final : public Session,
   State state_ = State::kResolving;
   bool was_open_ = false;
   bool all_refused_ = true;  // of the addresses tried
+  bool remembered_ = false;  // the addresses are those of an earlier lookup
   Absence absence_ = Absence::kUnknown;
   bool watches_output_ = false;
   bool more_input_ = false;  // more input after the present reply
@@ -67,6 +70,7 @@ class TcpSession final : public Session,
   Status why_;                            // why it broke
   std::string not_found_;                 // why the name was not found at the last look
   Timer connect_timer_, look_up_timer_;
+  Timer known_timer_;  // while a lookup is outstanding
 };
 
 }  // namespace ramcloud::tcp

@@ -59,7 +59,7 @@ TcpContext::TcpContext(Reactor& r, EpollSource& s, const TcpOptions& o, MetricsR
       options(o),
       own_registry(metrics == nullptr ? std::make_unique<MetricsRegistry>() : nullptr),
       counters(metrics == nullptr ? *own_registry : *metrics),
-      resolver(r),
+      resolver(r, o.look_up),
       upkeep(r, [this] { on_upkeep(); }) {
   if (metrics == nullptr) return;
   metrics->gauge("ramcloud_transport_connections", "Accepted connections that are open.",

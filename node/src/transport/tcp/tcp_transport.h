@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "runtime/epoll_source.h"
 #include "runtime/reactor.h"
+#include "runtime/resolver.h"
 #include "transport/transport.h"
 
 namespace ramcloud {
@@ -45,6 +46,8 @@ struct TcpOptions {
   Duration connect_timeout = 5s;
   /// The highest protocol version; tests lower it to act as an earlier version.
   uint16_t highest_version = wire::kVersionMax;
+  /// Null: host names are looked up by the system. Tests replace it.
+  Resolver::LookUp look_up = nullptr;
 };
 
 class TcpTransport final : public Transport {

@@ -1,12 +1,29 @@
 #include "transport/tcp/tcp_transport.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 
 #include "base/random.h"
 #include "transport/testing/tcp_fixture.h"
 
 namespace ramcloud {
 namespace {
+
+/// Looks names up as a test says. `answer` is called with the number of the lookup, on the resolver's
+/// thread.
+TcpOptions with_names(std::function<Result<Resolver::Addresses>(int number)> answer) {
+  TcpOptions options;
+  options.connect_timeout = 500ms;
+  options.look_up = [answer = std::move(answer), lookups = std::make_shared<std::atomic<int>>(0)](
+                        const std::string&, uint16_t) { return answer((*lookups)++); };
+  return options;
+}
+
+HostPort where_nobody_listens() {
+  auto listening = tcp::start_listen({"127.0.0.1", 0});  // bound, then closed
+  return listening->second;
+}
 
 TEST_F(TcpTest, EchoesAndTellsThePeersServerId) {
   const auto session = connect({kCluster, 7});
@@ -105,10 +122,7 @@ TEST_F(TcpTest, ADyingPeerFailsSentCallsAsLostAndLaterOnesAsUnavailable) {
 }
 
 TEST_F(TcpTest, ConnectionRefusedFailsCallsAsUnavailable) {
-  const HostPort nobody = [] {
-    auto listening = tcp::start_listen({"127.0.0.1", 0});  // bound, then closed: nobody is there
-    return listening->second;
-  }();
+  const HostPort nobody = where_nobody_listens();
   const auto session = *transport->connect({"tcp", nobody}, {});
   TestCall call;
   send(*session, call, "x");
@@ -139,6 +153,55 @@ TEST_F(TcpTest, ANameThatIsNotFoundIsLookedUpUntilConnectingTakesTooLong) {
   EXPECT_NE(lost.failure->message().find("no-such-host.invalid"), std::string::npos)
       << lost.failure->message();
   EXPECT_GE(clock.now() - begun, impatient.connect_timeout / 2) << "not at the first look";
+}
+
+/// As with two name servers of which the first is dead: each lookup takes longer than a session may
+/// take to connect.
+TEST_F(TcpTest, WhatASlowNameServiceSaysIsOfUseToTheNextSession) {
+  std::promise<void> first_failed, done;
+  const auto port = std::make_shared<std::atomic<uint16_t>>(0);
+  restart(with_names([port, first = first_failed.get_future().share(),
+                      later = done.get_future().share()](int number) {
+    (number == 0 ? first : later).wait();
+    return Result<Resolver::Addresses>({*numeric_address("127.0.0.1", *port)});
+  }));
+  *port = locator.address.port;
+  const Locator named{"tcp", {"server.test", 1}};
+  const auto slow = *transport->connect(named, {});
+  TestCall lost;
+  send(*slow, lost, "x");
+  ASSERT_TRUE(wait_for(lost));
+  EXPECT_EQ(lost.failure->code(), StatusCode::kUnavailable);
+
+  first_failed.set_value();
+  std::shared_ptr<Session> session;
+  std::unique_ptr<TestCall> call;
+  EXPECT_TRUE(wait_for([&] {
+    if (call != nullptr && !call->done()) return false;
+    if (call != nullptr && call->status) return true;
+    session = *transport->connect(named, {});
+    call = std::make_unique<TestCall>();
+    send(*session, *call, "y");
+    return false;
+  })) << "no session connects, although the address is known by now";
+  done.set_value();
+}
+
+/// Its server may have another address by now.
+TEST_F(TcpTest, ARefusalAtAnAddressThatIsOnlyRememberedProvesNothing) {
+  const uint16_t nobody = where_nobody_listens().port;
+  restart(with_names([nobody](int number) -> Result<Resolver::Addresses> {
+    if (number > 0) return fail(StatusCode::kUnavailable, "the name service does not answer");
+    return Resolver::Addresses{*numeric_address("127.0.0.1", nobody)};
+  }));
+  for (const Absence expected : {Absence::kRefused, Absence::kUnknown}) {
+    const auto session = *transport->connect({"tcp", {"server.test", 1}}, {});
+    TestCall call;
+    send(*session, call, "x");
+    ASSERT_TRUE(wait_for(call));
+    EXPECT_EQ(call.failure->code(), StatusCode::kUnavailable);
+    EXPECT_EQ(session->absence(), expected);
+  }
 }
 
 TEST_F(TcpTest, APeerThatNeverAnswersTheHelloIsUnavailable) {
