@@ -26,7 +26,8 @@ TcpSession::TcpSession(std::shared_ptr<TcpContext> context, const HostPort& addr
                                    not_found_.empty() ? "connecting took too long" : not_found_});
                      }),
       look_up_timer_(context_->reactor, [this] { look_up(); }),
-      known_timer_(context_->reactor, [this] { use_known_addresses(); }) {
+      known_timer_(context_->reactor, [this] { use_known_addresses(); }),
+      silence_timer_(context_->reactor, [this] { leave_silent_address(); }) {
   hello_.version_max = context_->options.highest_version;
   context_->sessions.push_back(this);
 }
@@ -37,7 +38,8 @@ TcpSession::~TcpSession() {
 }
 
 void TcpSession::start() {
-  connect_timer_.start_after(context_->options.connect_timeout);
+  connect_until_ = context_->reactor.now() + context_->options.connect_timeout;
+  connect_timer_.start_at(connect_until_);
   if (auto numeric = numeric_address(address_.host, address_.port)) return connect_to({*numeric});
   known_timer_.start_after(context_->options.connect_timeout / kPartForLookUp);
   look_up();
@@ -96,10 +98,25 @@ void TcpSession::connect_to_next() {
     stream_.attach(std::move(*fd));  // calls that wait stay in its output
     state_ = State::kConnecting;
     why = context_->source.add(stream_.fd(), EPOLLOUT, this);
-    if (why.ok()) return;
-    stream_.close();
+    if (!why.ok()) {
+      stream_.close();
+      continue;
+    }
+    // Each of the addresses that are left has the same share of the time that is left.
+    if (addresses_.empty()) return;
+    const Duration left = connect_until_ - context_->reactor.now();
+    return silence_timer_.start_after(left / static_cast<int64_t>(addresses_.size() + 1));
   }
   break_with(why);
+}
+
+/// Goes on with the next address, unless the hello's answer is arriving.
+void TcpSession::leave_silent_address() {
+  if (stream_.has_unread()) return;
+  note_attempt(false);
+  context_->source.remove(stream_.fd());
+  stream_.close();
+  connect_to_next();
 }
 
 /// The server counts as refusing only if all of its addresses refused. It may have others by now
@@ -126,6 +143,7 @@ void TcpSession::on_connected() {
     return;
   }
   note_attempt(refused);
+  silence_timer_.stop();
   context_->source.remove(stream_.fd());
   stream_.close();
   if (!addresses_.empty()) return connect_to_next();
@@ -173,6 +191,7 @@ bool TcpSession::take_hello() {
   version_ = answer.version_max;
   peer_max_body_ = std::min(answer.max_body_bytes, wire::kMaxBodyBytes);
   connect_timer_.stop();
+  silence_timer_.stop();
   state_ = State::kOpen;
   was_open_ = true;
   context_->counters.connected.add();
@@ -258,6 +277,7 @@ void TcpSession::break_with(Status why) {
   connect_timer_.stop();
   look_up_timer_.stop();
   known_timer_.stop();
+  silence_timer_.stop();
   std::erase(context_->sessions, this);
   if (stream_.fd() >= 0) {
     context_->source.remove(stream_.fd());

@@ -40,6 +40,7 @@ class TcpSession final : public Session,
   void use_known_addresses();
   void connect_to(Resolver::Addresses addresses);
   void connect_to_next();
+  void leave_silent_address();
   void note_attempt(bool refused);
   void on_connected();
   void receive();
@@ -69,8 +70,10 @@ class TcpSession final : public Session,
   std::vector<SocketAddress> addresses_;  // still to be tried
   Status why_;                            // why it broke
   std::string not_found_;                 // why the name was not found at the last look
+  Time connect_until_{};
   Timer connect_timer_, look_up_timer_;
-  Timer known_timer_;  // while a lookup is outstanding
+  Timer known_timer_;    // while a lookup is outstanding
+  Timer silence_timer_;  // while an address is tried, and others are left
 };
 
 }  // namespace ramcloud::tcp

@@ -204,6 +204,22 @@ TEST_F(TcpTest, ARefusalAtAnAddressThatIsOnlyRememberedProvesNothing) {
   }
 }
 
+/// As with a name that has addresses of two families, of which one leads nowhere.
+TEST_F(TcpTest, AnAddressThatIsSilentLeavesTimeForTheNext) {
+  const auto silent = tcp::start_listen({"127.0.0.1", 0});
+  const auto port = std::make_shared<std::atomic<uint16_t>>(0);
+  restart(with_names([port, first = silent->second.port](int) {
+    return Result<Resolver::Addresses>(
+        {*numeric_address("127.0.0.1", first), *numeric_address("127.0.0.1", *port)});
+  }));
+  *port = locator.address.port;
+  const auto session = *transport->connect({"tcp", {"server.test", 1}}, {});
+  TestCall call;
+  send(*session, call, "x");
+  ASSERT_TRUE(wait_for(call));
+  EXPECT_EQ(call.body, "x");
+}
+
 TEST_F(TcpTest, APeerThatNeverAnswersTheHelloIsUnavailable) {
   TcpOptions impatient;
   impatient.connect_timeout = 50ms;
