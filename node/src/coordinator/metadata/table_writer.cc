@@ -177,6 +177,19 @@ std::vector<TableWriter::Operation> TableWriter::operations_for(Writing& writing
   return operations;
 }
 
+/// Records a new table before its chunks, which cannot be read without it. If the leader dies in
+/// between, the next one finds a table that is being created.
+TableWriter::Operation TableWriter::announce(const Writing& writing) {
+  return [&writing](Change& change, uint64_t revision) {
+    TableRecord record = writing.table;
+    record.state = TableState::kCreating;
+    record.revision = revision;
+    record.layout = 0;
+    record.tablets.clear();
+    change.put(table_key(record.id), record);
+  };
+}
+
 void TableWriter::apply(Writing& writing) {
   writing.table.strays.clear();
   const uint64_t id = writing.table.id;
@@ -191,10 +204,11 @@ size_t TableWriter::operations(const TableRecord& table) const {
 Task<Status> TableWriter::write(const AsyncMutex::Lock& lock, TableRecord table, Change with,
                                 Ledger::Objection objection) {
   Writing writing{nullptr, std::move(table)};
-  const std::vector<Operation> operations = operations_for(writing);
+  std::vector<Operation> operations = operations_for(writing);
   if (operations.empty() && with.size() == 0) co_return StatusCode::kOk;
   const bool one = operations.size() + with.size() <= operations_at_once_;
   if (!one) RC_SOMETIMES("coordinator.writes_a_table_in_steps");
+  if (!one && writing.before == nullptr) operations.insert(operations.begin(), announce(writing));
   size_t done = 0;
   do {
     Change change = std::exchange(with, {});

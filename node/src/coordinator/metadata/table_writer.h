@@ -44,6 +44,7 @@ class TableWriter {
   /// Adds one operation to a change that will have this revision.
   using Operation = std::function<void(Change&, uint64_t revision)>;
   std::vector<Operation> operations_for(Writing& writing) const;
+  static Operation announce(const Writing& writing);
   void apply(Writing& writing);
 
   ClusterState& state_;

@@ -305,6 +305,39 @@ TEST_F(TabletChangesTest, TheNumberOfALayoutThatWasNotFinishedIsNotUsedAgain) {
   EXPECT_FALSE(cluster.metadata.records.contains(tablet_chunk_key(2, 2, 0)));
 }
 
+/// As after an import: the servers have the table, the metadata do not. The leader may die after each
+/// transaction.
+TEST_F(TabletChangesTest, ANewTableThatIsWrittenInStepsCanBeReadAfterEach) {
+  state.ids = {4, 3};
+  Change ids;
+  ids.put(kIdsKey, state.ids);
+  ASSERT_TRUE(cluster.wait_for(commit(std::move(ids))).ok());
+  TableRecord table{.id = 3,
+                    .name = "v",
+                    .state = TableState::kNormal,
+                    .tablets = tablets_of_span(64),
+                    .span = 64};
+  for (TabletRecord& t : table.tablets) t.server_id = 1;
+  size_t steps = 0;
+  store.set_probe([&](SimMetadata::Point point, const MetadataTransaction&) {
+    if (point == SimMetadata::Point::kBefore) return;
+    ++steps;
+    const auto stored = read_cluster_state(cluster.metadata.records);
+    ASSERT_TRUE(stored.has_value()) << "step " << steps << ": " << stored.error().to_string();
+    const Status sound = Invariants().check(*stored);
+    EXPECT_TRUE(sound.ok()) << "step " << steps << ": " << sound.to_string();
+  });
+  TableWriter small(state, ledger, 4);
+  const auto write_in_steps = [&]() -> Task<Status> {
+    const AsyncMutex::Lock lock = co_await ledger.lock();
+    co_return co_await small.write(lock, table);
+  };
+  EXPECT_TRUE(cluster.wait_for(write_in_steps()).ok());
+  EXPECT_GT(steps, 2u);
+  check();
+  EXPECT_EQ(state.tables.at(3).state, TableState::kNormal);
+}
+
 TEST_F(TabletChangesTest, ThereAreNotMoreTabletsThanAListHolds) {
   TableRecord table = state.tables.at(2);
   table.tablets = tablets_of_span(kMaxTablets - 2);
