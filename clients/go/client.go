@@ -62,6 +62,7 @@ type Client struct {
 	sessions   map[place]*pending // finished ones are removed
 	tables     map[uint64]*Table
 
+	names      lookUp
 	refreshing singleflight.Group // requests for a table's tablets, by its id
 	doubtAfter time.Duration      // how long a server may be silent before its tablets are looked up again
 }
@@ -76,7 +77,7 @@ type pending struct {
 // Connect creates a client of the cluster with these data addresses of coordinators, host:port[,host:port…].
 // It connects at the first call.
 func Connect(addresses string) (*Client, error) {
-	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}, doubtAfter: firstDoubt}
+	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}, names: net.DefaultResolver.LookupHost, doubtAfter: firstDoubt}
 	c.alive, c.close = context.WithCancel(context.Background())
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)
@@ -105,7 +106,7 @@ func (c *Client) session(ctx context.Context, at place) (*session, error) {
 		cluster := c.cluster
 		go func() {
 			// Not the caller's context: others may be waiting for the same session.
-			p.session, p.err = open(c.alive, at, cluster)
+			p.session, p.err = open(c.alive, c.names, at, cluster)
 			close(p.ready)
 			if p.err == nil {
 				<-p.session.done

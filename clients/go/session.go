@@ -17,7 +17,18 @@ import (
 	"ramcloud.dev/client/internal/wire"
 )
 
-const connectTimeout = 3 * time.Second
+// Looking a name up has its own time: where the first of two name servers is dead, each lookup takes longer
+// than a connection may.
+const (
+	lookUpTimeout  = 20 * time.Second
+	connectTimeout = 3 * time.Second
+)
+
+// The addresses of a name are tried one after the other, this long apart: the first may lead nowhere.
+const nextAddress = 300 * time.Millisecond
+
+// lookUp returns the addresses of a host; an address in numbers is its own.
+type lookUp func(ctx context.Context, host string) ([]string, error)
 
 // If a server has sent no byte for this long after a request, a call that times out suspects it.
 const silence = firstPatience / 2
@@ -63,12 +74,19 @@ func newSession(conn net.Conn) *session {
 
 // open connects and exchanges hellos. Without an id any server is accepted, and without a cluster a server of
 // any cluster. The session ends with alive.
-func open(alive context.Context, at place, cluster uuid) (*session, error) {
+func open(alive context.Context, names lookUp, at place, cluster uuid) (*session, error) {
+	cannot := func(err error) error {
+		return &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", at.address, err), notSent: true}
+	}
+	hosts, port, err := names.addresses(alive, at.address)
+	if err != nil {
+		return nil, cannot(err)
+	}
 	ctx, cancel := context.WithTimeout(alive, connectTimeout)
 	defer cancel()
-	conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", at.address)
+	conn, err := dial(ctx, hosts, port)
 	if err != nil {
-		return nil, &Error{Code: Unavailable, Message: fmt.Sprintf("cannot connect to %s: %v", at.address, err), notSent: true}
+		return nil, cannot(err)
 	}
 	s := newSession(conn)
 	if err := s.greet(ctx, at.serverID, cluster); err != nil {
@@ -87,6 +105,55 @@ func open(alive context.Context, at place, cluster uuid) (*session, error) {
 		s.read()
 	}()
 	return s, nil
+}
+
+func (names lookUp) addresses(alive context.Context, address string) (hosts []string, port string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, cancel := context.WithTimeout(alive, lookUpTimeout)
+	defer cancel()
+	hosts, err = names(ctx, host)
+	return hosts, port, err
+}
+
+// dial returns the first connection to one of the hosts.
+func dial(ctx context.Context, hosts []string, port string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	results := make(chan result, len(hosts))
+	for i, host := range hosts {
+		go func() {
+			select {
+			case <-time.After(time.Duration(i) * nextAddress):
+			case <-ctx.Done():
+			}
+			conn, err := (&net.Dialer{Control: setOptions}).DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+			results <- result{conn, err}
+		}()
+	}
+	err := errors.New("the name has no address")
+	for i := range hosts {
+		r := <-results
+		if r.err != nil {
+			err = r.err
+			continue
+		}
+		go func() { // those that were not faster
+			for range len(hosts) - i - 1 {
+				if late := <-results; late.err == nil {
+					_ = late.conn.Close()
+				}
+			}
+		}()
+		return r.conn, nil
+	}
+	return nil, err
 }
 
 func (s *session) greet(ctx context.Context, serverID uint64, cluster uuid) error {

@@ -112,6 +112,49 @@ func TestAWriteThatWasNotSentIsSentAgain(t *testing.T) {
 	}
 }
 
+// named makes the client look names up like this. The coordinator of the fake store has the name.
+func named(t *testing.T, f *fakeStore, answer lookUp) *Client {
+	_, port, err := net.SplitHostPort(f.coordinator.Addr().String())
+	want(t, err, OK)
+	const name = "coordinator.test"
+	c := connect(t, net.JoinHostPort(name, port))
+	c.names = func(ctx context.Context, host string) ([]string, error) {
+		if host != name {
+			return []string{host}, nil
+		}
+		return answer(ctx, host)
+	}
+	return c
+}
+
+// TestASlowLookupIsWaitedFor: as where the first of two name servers is dead, and each lookup takes longer than a
+// connection may.
+func TestASlowLookupIsWaitedFor(t *testing.T) {
+	c := named(t, startFake(t, 1), func(ctx context.Context, _ string) ([]string, error) {
+		select {
+		case <-time.After(connectTimeout + 100*time.Millisecond):
+			return []string{"127.0.0.1"}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err := c.CreateTable(ctx, "t", 1)
+	want(t, err, OK)
+}
+
+// TestAllAddressesOfANameAreTried: at the first nobody listens.
+func TestAllAddressesOfANameAreTried(t *testing.T) {
+	c := named(t, startFake(t, 1), func(context.Context, string) ([]string, error) {
+		return []string{"127.0.0.2", "127.0.0.1"}, nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	_, err := c.CreateTable(ctx, "t", 1)
+	want(t, err, OK)
+}
+
 // TestServersAtOneAddressDoNotShareAConnection: a client that still expects the former server does not
 // disturb others.
 func TestServersAtOneAddressDoNotShareAConnection(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // tested here.
 func TestAVanishedPeerIsNoticed(t *testing.T) {
 	f, _, _, ctx := setUp(t, 1, 1)
-	s, err := open(ctx, place{f.servers[0].Addr().String(), 1}, uuid{})
+	s, err := open(ctx, net.DefaultResolver.LookupHost, place{f.servers[0].Addr().String(), 1}, uuid{})
 	want(t, err, OK)
 	t.Cleanup(func() { s.end(net.ErrClosed) })
 	raw, err := s.conn.(*net.TCPConn).SyscallConn()
