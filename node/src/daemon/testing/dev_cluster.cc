@@ -28,7 +28,6 @@ std::string ready_line(int pipe) {
 }  // namespace
 
 DevCluster::DevCluster(std::vector<std::string> arguments) {
-  char folder[] = "/tmp/ramcloud-dev-XXXXXX";
   arguments.insert(arguments.begin(), {RAMCLOUDD_PATH, "dev", "--listen", "127.0.0.1:0", "--dir",
                                        folder_.path(), "--log-level", "error"});
   std::vector<char*> argv;
