@@ -31,6 +31,8 @@ class WillingBackup {
                   this);
     registry_.add(wire::Opcode::kReplicaWrite, &call_member<&WillingBackup::write, WillingBackup>,
                   this);
+    registry_.add(wire::Opcode::kSyncReplicas, &call_member<&WillingBackup::sync, WillingBackup>,
+                  this);
     EXPECT_TRUE(transport_->listen({node.name(), 1}, Side::kInside, registry_).has_value());
   }
   void break_device() { broken_ = true; }
@@ -43,6 +45,7 @@ class WillingBackup {
     const auto write = load<wire::ReplicaWriteRequest>(request.body.data());
     answer(request, write.offset + write.length);
   }
+  void sync(const Request& request) { reply_message(*transport_, request.reply, wire::Empty{}); }
   void answer(const Request& request, uint32_t held) {
     if (broken_) return reply_error(*transport_, request.reply, StatusCode::kIoError);
     const wire::ReplicaReply reply{held, 0};
@@ -189,6 +192,21 @@ TEST_F(ManySegments, ABrokenDeviceIsDealtWithInSlices) {
   ASSERT_TRUE(settled());
   EXPECT_GT(manager_->stats().replicas_lost, kSegments / 4);
   expect_little_at_one_go();
+}
+
+/// Before the first sync all segments are to be synced. They are looked at when none lacks replicas.
+TEST_F(ManySegments, ASyncThatWaitsForCopiesLooksAtFew) {
+  make_segments();
+  list_.servers[0].state = wire::ServerState::kCrashed;
+  ++list_.version;
+  ASSERT_TRUE(servers_.apply(list_).ok());
+  ASSERT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated > 64; }, 1s));
+  const log::LogPosition end = log_->durable();
+  log_->want_synced(end);
+  ASSERT_TRUE(scheduler_.run_until([&] { return manager_->stats().under_replicated < 16; }, 60s));
+  EXPECT_LT(log_->synced(), end);
+  expect_little_at_one_go();
+  EXPECT_TRUE(scheduler_.run_until([&] { return log_->synced() >= end; }, 60s));
 }
 
 TEST_F(ManySegments, WithoutALossNothingButTheHeadIsLookedAt) {

@@ -6,13 +6,11 @@
 
 namespace ramcloud {
 
-void RepairQueue::hurry(const std::set<const SegmentReplicas*>& some) {
-  const auto is_one = [&](const SegmentReplicas* replicas) { return some.contains(replicas); };
-  if (std::ranges::is_partitioned(queue_, is_one)) return;
+void RepairQueue::put_first(const std::function<bool(const SegmentReplicas*)>& is_first) {
   RC_SOMETIMES("replication.copy_is_hurried");
   std::deque<SegmentReplicas*> ordered;
-  std::ranges::copy_if(queue_, std::back_inserter(ordered), is_one);
-  std::ranges::remove_copy_if(queue_, std::back_inserter(ordered), is_one);
+  std::ranges::copy_if(queue_, std::back_inserter(ordered), is_first);
+  std::ranges::remove_copy_if(queue_, std::back_inserter(ordered), is_first);
   queue_.swap(ordered);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <set>
+#include <functional>
 #include <utility>
 
 #include "replication/segment_replicas.h"
@@ -22,8 +22,15 @@ class RepairQueue {
     replicas.repairing = true;
     queue_.push_back(&replicas);
   }
-  /// These come first. Not during a pass.
-  void hurry(const std::set<const SegmentReplicas*>& some);
+  /// Segments for which `first` holds come first from now on. True if there are any. Not during a
+  /// pass.
+  template <typename First>
+  bool hurry(First first) {
+    const auto is_first = [&](const SegmentReplicas* replicas) { return first(*replicas); };
+    if (std::ranges::none_of(queue_, is_first)) return false;
+    if (!std::ranges::is_partitioned(queue_, is_first)) put_first(is_first);
+    return true;
+  }
   /// The segment is not needed any more. Not during a pass.
   void remove(SegmentReplicas& replicas) {
     if (std::exchange(replicas.repairing, false)) std::erase(queue_, &replicas);
@@ -65,6 +72,8 @@ class RepairQueue {
   }
 
  private:
+  void put_first(const std::function<bool(const SegmentReplicas*)>& is_first);
+
   const uint32_t concurrent_;
   std::deque<SegmentReplicas*> queue_;
 };

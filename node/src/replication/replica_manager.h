@@ -342,6 +342,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool is_freed(const GivenUp& replica) RC_REQUIRES(first_);
   bool check_closed_replicas() RC_REQUIRES(first_);
   bool drive_sync() RC_REQUIRES(first_);
+  bool wants_sync() const;
+  bool sync_needs(const log::Segment& segment, log::LogPosition until) const;
+  bool sync_lacks(const SegmentReplicas& replicas, log::LogPosition until) const;
   std::optional<std::set<uint64_t>> holders_until(log::LogPosition position) RC_REQUIRES(first_);
   Task<void> sync_backup(Locator locator, uint64_t server_id);
   void check_backup(uint64_t server_id) RC_REQUIRES(first_);

@@ -25,9 +25,7 @@ void ReplicaManager::sync_wanted(log::LogPosition position) {
 /// answered, the log is synced up to `until`. A replica that moved to another backup meanwhile is a
 /// copy, and a copy counts only when its device has all that was published.
 bool ReplicaManager::drive_sync() {
-  if (sync_.asked > 0 || log_->synced().value >= sync_wanted_.load(std::memory_order_relaxed)) {
-    return false;
-  }
+  if (sync_.asked > 0 || !wants_sync()) return false;
   if (reactor_.now() < sync_.again_at) {
     wake_at(sync_.again_at);
     return false;
@@ -53,37 +51,54 @@ bool ReplicaManager::drive_sync() {
   return !sync_.failed;
 }
 
-/// The backups of all heads up to the position; none if too few replicas count. Side segments are
-/// left out, because they are synced before they are closed. A compacted segment that lost replicas
-/// gets new ones only after this sync (may_copy()), so the replicas that it has are enough, even if
-/// there are none: otherwise both would wait for ever. Settled heads that lack replicas are copied
-/// first, so that cleaning does not wait for the copies of all that a lost backup had.
+bool ReplicaManager::wants_sync() const {
+  return log_->synced().value < sync_wanted_.load(std::memory_order_relaxed);
+}
+
+/// Side segments are left out, because they are synced before they are closed.
+bool ReplicaManager::sync_needs(const log::Segment& segment, log::LogPosition until) const {
+  return !segment.side() && !segment.abandoned() && segment.id() <= until.segment_id() &&
+         segment.id() >= log_->synced().segment_id();
+}
+
+/// Too few replicas count. A compacted segment that lost replicas gets new ones only after this
+/// sync (may_copy()), so the replicas that it has are enough, even if there are none: otherwise
+/// both would wait for ever.
+bool ReplicaManager::sync_lacks(const SegmentReplicas& replicas, log::LogPosition until) const {
+  if (!sync_needs(*replicas.segment, until)) return false;
+  const bool waits = replicas.segment->judged() > log_->synced();
+  const auto counts = [](const ReplicaSlot& slot) { return slot.counts(); };
+  return !waits && !replicas.on_enough(options_.min_replicas, counts);
+}
+
+/// The backups of all heads up to the position; none if too few replicas count. Settled heads that
+/// lack replicas are copied first, so that cleaning does not wait for the copies of all that a lost
+/// backup had. All of these are in the queue of repairs, so only that is looked through until they
+/// are copied: before the first sync all segments are to be looked at.
 std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition position) {
+  const auto lacks = [&](const SegmentReplicas& replicas) {
+    return sync_lacks(replicas, position);
+  };
+  if (repairs_.hurry(lacks)) return std::nullopt;
   std::set<uint64_t> holders;
-  std::set<const SegmentReplicas*> lacking;
   bool enough = true;
   const auto note = [&](const SegmentReplicas& replicas) {
-    const log::Segment& segment = *replicas.segment;
-    if (segment.side() || segment.abandoned() || segment.id() > position.segment_id()) return;
-    const auto counts = [](const ReplicaSlot& slot) { return slot.counts(); };
+    if (!sync_needs(*replicas.segment, position)) return;
     for (const auto& slot : replicas.slots) {
       if (slot->counts()) holders.insert(slot->server_id());
     }
-    const bool waits = segment.judged() > log_->synced();
-    if (waits || replicas.on_enough(options_.min_replicas, counts)) return;
-    enough = false;
-    if (replicas.repairing) lacking.insert(&replicas);
+    enough = enough && !lacks(replicas);
   };
   for (auto at = segments_.lower_bound(log_->synced().segment_id()); at != segments_.end(); ++at) {
+    ++effort_.segments;
     if (needs_no_lock(*at->second.segment)) note(at->second);
   }
   {
     const Hold hold(*this);
     for (const SegmentReplicas* replicas : unsettled_) note(*replicas);
   }
-  if (enough) return holders;
-  repairs_.hurry(lacking);
-  return std::nullopt;
+  if (!enough) return std::nullopt;
+  return holders;
 }
 
 Task<void> ReplicaManager::sync_backup(Locator locator, uint64_t server_id) {
