@@ -309,6 +309,41 @@ TEST_P(LeaseSim, AHolderThatIsSilentIsReplacedBehindTheFence) {
   EXPECT_EQ(manager_->check_counts(), "");
 }
 
+/// A head that lost a replica is copied to a backup that is silent and holds no lease. Writes wait
+/// for that copy, because the next head takes data when this one is closed.
+TEST_P(LeaseSim, ACopyOfAHeadOnASilentBackupIsMadeElsewhere) {
+  int copied_there = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    testing::ReplicationRig rig(seed);
+    rig.reactors_ = GetParam();
+    rig.backup_silence_ = 1s;
+    rig.start(5, 2);
+    // Too much for one message, so that the new replica is a copy.
+    for (int i = 0; i < 20; ++i) rig.must_put("a" + std::to_string(i), std::string(100'000, 'v'));
+    ASSERT_TRUE(rig.all_durable());
+    const auto holders = rig.manager_->replica_servers(1);
+    uint32_t silent = 0;
+    while (std::ranges::find(holders, silent + 1) != holders.end()) ++silent;
+    rig.cut_off(*rig.nodes_[silent]);
+    rig.crash_backup(static_cast<uint32_t>(holders[0] - 1));
+    bool copy = false, lease = false, appended = false;
+    const auto look = [&](const ReplicaSlot& slot) {
+      if (!slot.placed() || slot.server_id() != silent + 1) return;
+      (slot.may_end_log() ? lease : copy) = true;
+    };
+    const bool goes_on = rig.scheduler_.run_until(
+        [&] {
+          rig.manager_->for_each_slot(1, look);
+          appended = appended || rig.put("b", "2") == StatusCode::kOk;
+          return appended && rig.log_->durable() >= rig.log_->head();
+        },
+        30s);
+    EXPECT_TRUE(goes_on) << "seed " << seed;
+    copied_there += copy && !lease ? 1 : 0;
+  }
+  EXPECT_GT(copied_there, 0);
+}
+
 TEST_P(LeaseSim, AMasterThatWasSuspendedDoesNotBlameItsBackups) {
   backup_silence_ = 1s;
   start(4, 2);

@@ -241,6 +241,78 @@ TEST_P(SideSegmentsSim, LostReplicasOfASideSegmentAreMadeAgainWithoutAFence) {
   EXPECT_EQ(manager_->check_counts(), "");
 }
 
+/// The coordinator does not give it up: only the master does not reach it.
+TEST_P(SideSegmentsSim, ABackupThatIsCutOffIsReplaced) {
+  backup_silence_ = 1s;
+  start(6, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto heads = manager_->replica_servers(1);
+  log::SideLog side(*log_);
+  put_aside(side, "x", std::string(500'000, 'x'));
+  std::optional<uint32_t> holder;
+  ASSERT_TRUE(run_until([&] {
+    for (uint32_t i = 0; i < backups_.size(); ++i) {
+      const bool is_head = std::ranges::find(heads, i + 1) != heads.end();
+      if (!is_head && backups_[i]->service->find(kMaster, side.segments()[0]->id())) holder = i;
+    }
+    return holder.has_value();
+  }));
+  cut_off(*nodes_[*holder]);
+  put_aside(side, "y", std::string(500'000, 'y'));
+  side.close();
+  EXPECT_TRUE(all_are_durable(side));
+  EXPECT_EQ(fence_.epoch, 0u);
+  EXPECT_EQ(manager_->check_counts(), "");
+}
+
+/// The answers that came meanwhile are lost.
+TEST_P(SideSegmentsSim, AMasterThatWasSuspendedBlamesNoBackup) {
+  backup_silence_ = 1s;
+  log_bytes_ = 128 << 20;
+  start(4, 2, 128 << 20);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  std::vector<std::unique_ptr<log::SideLog>> sides;
+  for (int i = 0; i < 8; ++i) {
+    sides.push_back(std::make_unique<log::SideLog>(*log_));
+    put_aside(*sides.back(), "x" + std::to_string(i), std::string(500'000, 'x'));
+  }
+  scheduler_.run_for(100us);
+  scheduler_.pause(*master_, scheduler_.now() + 6s);
+  for (const auto& lane : lanes_) scheduler_.pause(lane->node, scheduler_.now() + 6s);
+  for (const SimNode* backup : nodes_) cut_off(*backup);
+  scheduler_.run_for(5s);
+  network_.heal_all();
+  scheduler_.run_for(3s);
+  for (auto& side : sides) {
+    side->close();
+    EXPECT_TRUE(all_are_durable(*side));
+  }
+  EXPECT_EQ(manager_->stats().replicas_lost, 0u);
+}
+
+/// Copies that stand are made elsewhere: otherwise others would wait for their places.
+TEST_P(SideSegmentsSim, CopiesToABackupThatIsCutOffHoldUpNoOthers) {
+  backup_silence_ = 1s;
+  log_bytes_ = 256 << 20;
+  start(6, 2, 256 << 20);
+  for (uint64_t head = 1; head <= 24; ++head) {
+    must_put("k" + std::to_string(head), "value");
+    ASSERT_EQ(log_->roll_head(), StatusCode::kOk);
+    ASSERT_TRUE(run_until([&] { return log_->head().segment_id() > head; }));
+  }
+  ASSERT_TRUE(all_durable());
+  cut_off(*nodes_[0]);
+  list_.servers[0].disk_read_bytes_per_second = 1'000'000'000'000;  // the first choice
+  crash_backup(1);
+  crash_backup(2);
+  const bool copied = scheduler_.run_until([&] { return manager_->stats().under_replicated == 0; },
+                                           std::chrono::minutes(5));
+  EXPECT_TRUE(copied) << manager_->stats().under_replicated << " of 25";
+  EXPECT_EQ(manager_->check_counts(), "");
+}
+
 /// Parts of a recovery that wait for their sources have segments that are not full. Those of others,
 /// and survivors of cleaning, are sent meanwhile.
 TEST_P(SideSegmentsSim, OnesThatAreNotFilledHoldUpNoOthers) {

@@ -94,6 +94,40 @@ TEST_P(SyncSim, ABackupThatIsLostMeanwhileIsReplaced) {
   EXPECT_GE(rig.fewest_after_power_cut(), 2u);
 }
 
+/// It lives for the coordinator, and only the master does not reach it. It has a closed head.
+TEST_P(SyncSim, ABackupThatIsCutOffIsReplaced) {
+  SyncRig rig(4, GetParam());
+  rig.backup_silence_ = std::chrono::seconds(1);
+  rig.start(6, 2);
+  for (int i = 0; i < 100; ++i) rig.put(fmt::format("k{}", i), 100'000);
+  ASSERT_TRUE(rig.all_durable());
+  const uint64_t cut_off = rig.manager_->replica_servers(1).front();
+  rig.cut_off(*rig.nodes_[cut_off - 1]);
+  const log::LogPosition end = rig.log_->durable();
+  ASSERT_TRUE(rig.becomes_synced(end));
+  EXPECT_GE(rig.fewest_after_power_cut(), 2u);
+}
+
+/// None can take the place of another. What it has there counts when they are back.
+TEST_P(SyncSim, AMasterThatReachesNoBackupGoesOnWhenItDoes) {
+  SyncRig rig(6, GetParam());
+  rig.backup_silence_ = std::chrono::seconds(1);
+  rig.start(5, 2);
+  for (int i = 0; i < 100; ++i) rig.put(fmt::format("k{}", i), 100'000);
+  ASSERT_TRUE(rig.all_durable());
+  const log::LogPosition end = rig.log_->durable();
+  rig.log_->want_synced(end);
+  for (const SimNode* node : rig.nodes_) rig.cut_off(*node);
+  rig.scheduler_.run_for(std::chrono::minutes(2));
+  EXPECT_LT(rig.log_->synced(), end);
+  rig.network_.heal_all();
+  ASSERT_TRUE(rig.becomes_synced(end));
+  ASSERT_TRUE(rig.all_durable());
+  ASSERT_TRUE(rig.run_until([&] { return rig.manager_->stats().under_replicated == 0; }));
+  EXPECT_EQ(rig.manager_->check_counts(), "");
+  EXPECT_GE(rig.fewest_after_power_cut(), 2u);
+}
+
 /// Cleaning waits for the sync of what was written last, and not for the copies of all that the lost
 /// backup had.
 TEST_P(SyncSim, WhatASyncNeedsIsCopiedFirst) {

@@ -36,6 +36,10 @@ class BackupTable {
   uint64_t replicas_on(uint64_t server_id) const;
   /// The backup with the lowest id from this one on.
   std::optional<uint64_t> first_from(uint64_t server_id) const;
+  /// One of them; `index` is below replicas_on(). When a replica leaves, the last takes its index.
+  ReplicaSlot& replica_on(uint64_t server_id, size_t index) const {
+    return *backups_.at(server_id).slots[index];
+  }
   /// Any replica there; null if there is none.
   ReplicaSlot* any_on(uint64_t server_id) const;
   /// The replicas there in turn, one a call; null if there is none.

@@ -185,6 +185,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
       return false;
     } else {
       RC_SOMETIMES("replication.call_is_sent_again");
+      note_answer(slot.server_id(), StatusCode::kDeadlineExceeded, call->sent());
       slot.drop_call();
       back_off(slot);
     }

@@ -17,12 +17,6 @@ namespace {
 /// If a lease check runs this much later than it was due, this process was suspended or overloaded.
 constexpr Duration kLateness = 100ms;
 
-/// The call failed without an answer from the backup.
-bool is_silence(const Status& status) {
-  return status == StatusCode::kDeadlineExceeded || status == StatusCode::kUnavailable ||
-         status == StatusCode::kConnectionLost;
-}
-
 }  // namespace
 
 /// The first message after which recovery may use the replica has been sent.
@@ -52,6 +46,7 @@ void ReplicaManager::take_renewals() {
   if (next_lease_check_ != Time{} && reactor_.now() - next_lease_check_ > kLateness) {
     RC_SOMETIMES("replication.silence_of_others_is_our_own");
     silence_.discard(reactor_.clock().lease_now());
+    silence_to_first_.discard(reactor_.clock().lease_now());
   }
   for (const Renewal& renewal : std::exchange(renewals_, {})) {
     if (renewal.status.ok()) {
@@ -64,6 +59,7 @@ void ReplicaManager::take_renewals() {
       continue;
     }
     silence_.heard(renewal.server_id);
+    note_answer(renewal.server_id, {}, renewal.sent);
   }
 }
 
@@ -72,22 +68,49 @@ void ReplicaManager::take_renewals() {
 /// is alive. Closed replicas there stay.
 void ReplicaManager::lose_silent() {
   if (!lease_ || !fence_.holds()) return;
-  for (const uint64_t server_id : silence_.take_silent(reactor_.clock().lease_now())) {
-    bool any = false;
-    for (SegmentReplicas* replicas : unsettled_) {
-      for (auto& slot : replicas->slots) {
-        if (!slot->placed() || slot->server_id() != server_id) continue;
-        if (!has_successor(*replicas, *slot)) continue;
-        RC_SOMETIMES("replication.silent_backup_is_given_up");
-        any = true;
-        note_given_up(*slot);
-        lose(*replicas, *slot,
-             {StatusCode::kDeadlineExceeded,
-              fmt::format("it has not answered for {}", format_duration(options_.backup_silence))});
-      }
-    }
-    if (any) backups_.refused(server_id, reactor_.now());
+  const Time now = reactor_.clock().lease_now();
+  for (const uint64_t server_id : silence_.take_silent(now)) {
+    if (lose_open_on(server_id, /*all=*/true)) backups_.refused(server_id, reactor_.now());
   }
+  const auto cut_off = silence_to_first_.take_silent(now);
+  // All of them first, so that none takes the place of another.
+  for (const uint64_t server_id : cut_off) {
+    cut_off_[server_id] = {.left = backups_.replicas_on(server_id)};
+  }
+  for (const uint64_t server_id : cut_off) {
+    if (lose_open_on(server_id, /*all=*/false)) refuse_cut_off(server_id);
+  }
+}
+
+/// `all`: or only copies that are being made, for which a backup is not asked for a lease. True if
+/// any was lost.
+bool ReplicaManager::lose_open_on(uint64_t server_id, bool all) {
+  bool any = false;
+  for (SegmentReplicas* replicas : unsettled_) {
+    for (auto& slot : replicas->slots) {
+      if (!slot->placed() || slot->server_id() != server_id) continue;
+      if (!all && (slot->may_end_log() || slot->closed())) continue;
+      if (!has_successor(*replicas, *slot)) continue;
+      RC_SOMETIMES("replication.silent_backup_is_given_up");
+      any = true;
+      give_up_silent(*replicas, *slot);
+    }
+  }
+  return any;
+}
+
+/// It gets no new replicas for a while. (Only if another backup took the place of one: where there
+/// is none, it is used again as soon as it answers.)
+void ReplicaManager::refuse_cut_off(uint64_t server_id) {
+  if (std::exchange(cut_off_.at(server_id).given_up, true)) return;
+  backups_.refused(server_id, reactor_.now());
+}
+
+void ReplicaManager::give_up_silent(SegmentReplicas& replicas, ReplicaSlot& slot) {
+  note_given_up(slot);
+  lose(replicas, slot,
+       {StatusCode::kDeadlineExceeded,
+        fmt::format("it has not answered for {}", format_duration(options_.backup_silence))});
 }
 
 /// Another backup can take the place of this replica. If none can, keep the replica: its backup may
@@ -100,7 +123,8 @@ bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const Replic
     if (other->placed() && other.get() != &slot) taken.push_back(other->failure_domain());
   }
   for (PlacementServer& candidate : candidates) {
-    if (candidate.server_id == slot.server_id()) candidate.usable = false;
+    const bool silent = cut_off_.contains(candidate.server_id);
+    if (silent || candidate.server_id == slot.server_id()) candidate.usable = false;
   }
   return choose_backup(candidates, taken, slot.primary(), reactor_.random()).has_value();
 }

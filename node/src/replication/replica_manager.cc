@@ -26,6 +26,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       own_calls_(reactor_),
       repairs_(options_.concurrent_repairs),
       backups_({options_.refused_delay, options_.max_refused_delay}),
+      silence_to_first_(options_.backup_silence),
       timer_(reactor_,
              [this] {
                first_.assert_here();
@@ -171,6 +172,7 @@ void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
   const uint64_t server_id = slot.server_id();
   const Time sent = slot.call()->sent();
   const ReplicaSlot::Answer answer = slot.take_answer();
+  note_answer(server_id, answer.status, sent);
   if (leases) {
     lock_.assert_held();
     if (answer.status.ok()) lease_confirmed(server_id, sent);
@@ -182,6 +184,16 @@ void ReplicaManager::take_answer_of(ReplicaSlot& slot) {
     replica_failed(slot, answer);
   }
   if (slot.segment().closed_durable()) recount(replicas_of(slot));
+}
+
+/// The outcome of a message that was sent at `sent`, a time of the lease clock.
+void ReplicaManager::note_answer(uint64_t server_id, const Status& status, Time sent) {
+  if (is_silence(status)) {
+    if (servers_.is_live(server_id)) silence_to_first_.unanswered(server_id, sent);
+    return;
+  }
+  silence_to_first_.heard(server_id);
+  cut_off_.erase(server_id);
 }
 
 /// A replica that was closed before (`was_closed`) was only asked whether it is still there.
@@ -424,6 +436,9 @@ void ReplicaManager::apply_server_list() {
   };
   for (SegmentReplicas* replicas : unsettled_) try_again(*replicas);
   repairs_.for_next(try_again);
+  const auto is_live = [this](uint64_t server_id) { return servers_.is_live(server_id); };
+  silence_.forget_unless(is_live);
+  silence_to_first_.forget_unless(is_live);
   for (auto at = backups_.first_from(0); at; at = backups_.first_from(*at + 1)) {
     if (servers_.is_live(*at)) continue;
     backups_.begin_losing(

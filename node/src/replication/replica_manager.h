@@ -118,8 +118,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// of single parts): no lease is kept.
     LeaseTerm* lease = nullptr;
     Duration read_lease = std::chrono::milliseconds(500);  // how long it lasts
-    /// A backup of an open segment that answers nothing for this long is given up, if another
-    /// backup can take its place. 0: never; only the server list gives a backup up. Needs a lease.
+    /// A backup that answers nothing for this long loses its replicas of open segments, and those
+    /// that cleaning waits for, if another backup can take its place. 0: never; only the server
+    /// list gives a backup up. Needs a lease.
     Duration backup_silence{};
     /// Counts the messages that the first reactor sends. May be null; outlives the manager.
     Counter* messages = nullptr;
@@ -255,6 +256,12 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Time again_at{};      // when to ask again after a failure
   };
 
+  /// A silent backup.
+  struct CutOff {
+    uint64_t left = 0;      // replicas there to look at
+    bool given_up = false;  // one of them was given up
+  };
+
   /// Holds the lock to read. Notes that other reactors leave meanwhile are handled in the next
   /// turn.
   class RC_SCOPED_CAPABILITY Hold {
@@ -318,6 +325,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void lease_lost(uint64_t server_id) RC_REQUIRES(lock_);
   void take_renewals() RC_REQUIRES(first_, lock_);
   void lose_silent() RC_REQUIRES(first_, lock_);
+  bool lose_open_on(uint64_t server_id, bool all) RC_REQUIRES(first_, lock_);
+  void refuse_cut_off(uint64_t server_id) RC_REQUIRES(first_);
+  void give_up_silent(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
   bool has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot) RC_REQUIRES(first_);
   void renew_leases() RC_REQUIRES(first_, lock_);
   Task<void> renew_lease(Locator locator, uint64_t server_id);
@@ -329,6 +339,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool drive_settled() RC_REQUIRES(first_);
   bool take_settled_answers() RC_REQUIRES(first_);
   bool lose_settled() RC_REQUIRES(first_);
+  bool lose_silent_copies() RC_REQUIRES(first_);
+  bool holds_up_cleaning(const ReplicaSlot& slot) RC_REQUIRES(first_);
+  bool may_be_elsewhere(const ReplicaSlot& slot) RC_REQUIRES(first_);
+  void note_answer(uint64_t server_id, const Status& status, Time sent) RC_REQUIRES(first_);
   bool take_reported() RC_REQUIRES(first_);
   void forget(SegmentReplicas& replicas) RC_REQUIRES(first_);
   void take_compacted(const Compacted& compacted) RC_REQUIRES(first_);
@@ -411,6 +425,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // also of removed segments; their backups
                                                         // were not told yet to free them
   SyncRound sync_ RC_GUARDED_BY(first_);
+  /// Of backups that do not answer the first reactor, whatever it sends, RENEW_LEASE apart. In times
+  /// of Clock::lease_now().
+  Silence silence_to_first_ RC_GUARDED_BY(first_);
+  /// Backups that it showed, until lose_silent_copies() has looked at all their replicas.
+  std::map<uint64_t, CutOff> cut_off_ RC_GUARDED_BY(first_);
   Time next_check_ RC_GUARDED_BY(first_){};
   static constexpr uint64_t kAllChecked = ~uint64_t{0};
   /// The backup at which this round of checks continues.

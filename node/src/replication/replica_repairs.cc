@@ -34,6 +34,7 @@ bool ReplicaManager::drive_settled() {
   bool worked = take_settled_answers();
   worked = take_reported() || worked;
   worked = lose_settled() || worked;
+  worked = lose_silent_copies() || worked;
   worked = drive_side() || worked;
   worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
@@ -219,6 +220,45 @@ bool ReplicaManager::lose_settled() {
     }
   }
   return true;
+}
+
+/// A backup may live, and be unreachable for this master alone: then nobody condemns it. Replicas
+/// there that cleaning waits for are made elsewhere, a slice each turn. No fence is needed: none of
+/// them is open. (Those of open segments were lost already: lose_silent().)
+bool ReplicaManager::lose_silent_copies() {
+  if (cut_off_.empty()) return false;
+  const uint64_t server_id = cut_off_.begin()->first;
+  uint64_t& left = cut_off_.begin()->second.left;
+  left = std::min(left, backups_.replicas_on(server_id));
+  for (uint64_t looks = 0; left > 0 && looks < kMostLossesAtOnce; ++looks) {
+    if (effort_.losses >= kMostLossesAtOnce) return true;
+    // The last take the places of those that are lost, and were looked at before.
+    ReplicaSlot& slot = backups_.replica_on(server_id, --left);
+    if (!holds_up_cleaning(slot) || !may_be_elsewhere(slot)) continue;
+    RC_SOMETIMES("replication.silent_backup_of_copies_is_given_up");
+    refuse_cut_off(server_id);
+    give_up_silent(replicas_of(slot), slot);
+  }
+  if (left == 0) cut_off_.erase(server_id);
+  return true;
+}
+
+/// Copies that are being made: of side segments (among them survivors of cleaning), and of settled
+/// ones, where one that stands holds up other copies. And what a sync waits for.
+bool ReplicaManager::holds_up_cleaning(const ReplicaSlot& slot) {
+  const log::Segment& segment = slot.segment();
+  if (!needs_no_lock(segment)) return false;
+  return !slot.closed() || (wants_sync() && sync_needs(segment, log_->durable()));
+}
+
+/// A compacted segment gets its new replica only after the next sync, which relies on the others
+/// (may_copy()).
+bool ReplicaManager::may_be_elsewhere(const ReplicaSlot& slot) {
+  const SegmentReplicas& replicas = replicas_of(slot);
+  const auto others = std::ranges::count_if(
+      replicas.slots, [&](const auto& other) { return other.get() != &slot && other->counts(); });
+  const bool waits = replicas.segment->judged() > log_->synced();
+  return (!waits || others >= options_.min_replicas) && has_successor(replicas, slot);
 }
 
 // ---- replicas that were given up

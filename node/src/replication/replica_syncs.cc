@@ -102,10 +102,12 @@ std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition
 }
 
 Task<void> ReplicaManager::sync_backup(Locator locator, uint64_t server_id) {
+  const Time sent = reactor_.clock().lease_now();
   const auto reply = co_await rpc_.call<wire::Empty>(
       locator, server_id, wire::Opcode::kSyncReplicas,
       wire::SyncReplicasRequest{options_.master_id}, reactor_.now() + options_.open_timeout);
   first_.assert_here();
+  note_answer(server_id, reply ? Status() : reply.error(), sent);
   if (!reply) {
     RC_SOMETIMES("replication.backup_does_not_sync");
     sync_.failed = true;

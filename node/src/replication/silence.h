@@ -8,8 +8,15 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
 
 namespace ramcloud {
+
+/// A call that ended in this way had no answer from the backup.
+inline bool is_silence(const Status& status) {
+  return status == StatusCode::kDeadlineExceeded || status == StatusCode::kUnavailable ||
+         status == StatusCode::kConnectionLost;
+}
 
 /// All times are of one clock.
 class Silence {
@@ -33,6 +40,12 @@ class Silence {
     counted_from_ = now;
     silent_.clear();
   }
+  /// Forgets the backups that are not live any more.
+  template <typename IsLive>
+  void forget_unless(IsLive is_live) {
+    std::erase_if(silent_, [&](const auto& one) { return !is_live(one.first); });
+  }
+  size_t size() const { return silent_.size(); }
   /// Removes and returns the backups that were silent for the limit and left kUnanswered messages
   /// unanswered.
   std::vector<uint64_t> take_silent(Time now) {

@@ -44,6 +44,17 @@ TEST(Silence, WhatAProcessThatStoodMeasuredDoesNotCount) {
   EXPECT_THAT(silence.take_silent(at(4s)), ElementsAre(1));
 }
 
+TEST(Silence, ThoseThatLeftAreForgotten) {
+  Silence silence(1s);
+  for (const uint64_t id : {1, 2, 3}) silence.unanswered(id, at(0ms));
+  silence.forget_unless([](uint64_t id) { return id == 2; });
+  EXPECT_EQ(silence.size(), 1u);
+  for (const uint64_t id : {1, 2}) {
+    for (const Duration sent : {100ms, 200ms}) silence.unanswered(id, at(sent));
+  }
+  EXPECT_THAT(silence.take_silent(at(2s)), ElementsAre(2));
+}
+
 TEST(Silence, WithoutALimitItIsForEver) {
   Silence silence(0s);
   for (const Duration sent : {0ms, 100ms, 200ms}) silence.unanswered(1, at(sent));
