@@ -108,6 +108,27 @@ TEST_P(SyncSim, ABackupThatIsCutOffIsReplaced) {
   EXPECT_GE(rig.fewest_after_power_cut(), 2u);
 }
 
+/// It is cut off for long. What the master gave up there takes room until it is freed.
+TEST_P(SyncSim, ABackupThatIsBackFreesWhatWasGivenUp) {
+  SyncRig rig(5, GetParam());
+  rig.backup_silence_ = std::chrono::seconds(1);
+  rig.start(6, 2);
+  for (int i = 0; i < 100; ++i) rig.put(fmt::format("k{}", i), 100'000);
+  ASSERT_TRUE(rig.all_durable());
+  const uint64_t back = rig.manager_->replica_servers(1).front();
+  rig.cut_off(*rig.nodes_[back - 1]);
+  ASSERT_TRUE(rig.becomes_synced(rig.log_->durable()));
+  rig.scheduler_.run_for(std::chrono::minutes(2));
+  const auto has = [&] {
+    return rig.backups_[back - 1]->service->find(testing::kMaster, 1).has_value();
+  };
+  ASSERT_TRUE(has());
+  rig.network_.heal_all();
+  EXPECT_TRUE(rig.run_until([&] { return !has(); }));
+  EXPECT_EQ(rig.manager_->replica_servers(1).size(), 2u);
+  EXPECT_EQ(rig.manager_->check_counts(), "");
+}
+
 /// None can take the place of another. What it has there counts when they are back.
 TEST_P(SyncSim, AMasterThatReachesNoBackupGoesOnWhenItDoes) {
   SyncRig rig(6, GetParam());

@@ -439,6 +439,7 @@ void ReplicaManager::apply_server_list() {
   const auto is_live = [this](uint64_t server_id) { return servers_.is_live(server_id); };
   silence_.forget_unless(is_live);
   silence_to_first_.forget_unless(is_live);
+  std::erase_if(next_free_, [&](const auto& one) { return !is_live(one.first); });
   for (auto at = backups_.first_from(0); at; at = backups_.first_from(*at + 1)) {
     if (servers_.is_live(*at)) continue;
     backups_.begin_losing(

@@ -223,10 +223,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   uint32_t min_replicas() const { return options_.min_replicas; }
 
  private:
-  /// A backup that refused to go on with a replica that it may still hold.
+  /// A replica that its backup may still hold, and that this master does not need any more.
   struct GivenUp {
     uint64_t segment_id = 0;
     uint64_t server_id = 0;
+    uint32_t refusals = 0;  // answers that were errors, to the request to free it
   };
 
   /// A segment that was compacted, and the one that takes its place.
@@ -388,7 +389,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void stop_serving(const Status& why) RC_REQUIRES(first_);
   void wake_at(Time when) RC_REQUIRES(first_);
   Task<void> tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch);
-  Task<void> free_replica(Locator locator, uint64_t server_id, uint64_t segment_id);
+  Task<void> free_replica(Locator locator, GivenUp replica);
 
   RpcClient& rpc_;
   Reactor& reactor_;
@@ -424,6 +425,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   BackupTable backups_ RC_GUARDED_BY(first_);
   std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // also of removed segments; their backups
                                                         // were not told yet to free them
+  /// Backups that did not answer such a request, and when they are asked again.
+  std::map<uint64_t, Time> next_free_ RC_GUARDED_BY(first_);
   SyncRound sync_ RC_GUARDED_BY(first_);
   /// Of backups that do not answer the first reactor, whatever it sends, RENEW_LEASE apart. In times
   /// of Clock::lease_now().

@@ -12,7 +12,7 @@
 namespace ramcloud {
 namespace {
 
-constexpr int kFreeAttempts = 10;
+constexpr uint32_t kFreeAttempts = 10;
 /// Limits of one turn, so that other work has its turn.
 constexpr uint64_t kMostLossesAtOnce = 64;
 constexpr size_t kMostFreedAtOnce = 16;
@@ -308,26 +308,44 @@ Result<std::vector<uint64_t>> ReplicaManager::unneeded(std::span<const uint64_t>
   return unneeded;
 }
 
+/// True if its backup is asked to free it, or has crashed. A backup that did not answer is asked
+/// for one replica at a time: there may be thousands, and it may be cut off for long.
 bool ReplicaManager::is_freed(const GivenUp& replica) {
-  if (is_needed(replica.segment_id)) return false;
   const ListedServer* server = servers_.find(replica.server_id);
-  if (server != nullptr && server->locator) {
-    scope_.spawn(free_replica(*server->locator, replica.server_id, replica.segment_id));
+  if (server == nullptr || !server->live() || !server->locator) return true;
+  const Time now = reactor_.now();
+  const auto next = next_free_.find(replica.server_id);
+  if (next != next_free_.end() && now < next->second) {
+    wake_at(next->second);
+    return false;
   }
+  if (is_needed(replica.segment_id)) return false;
+  if (next != next_free_.end()) next->second = now + options_.max_refused_delay;
+  scope_.spawn(free_replica(*server->locator, replica));
   return true;
 }
 
-/// Tells a backup to free a replica that this master has given up; repeats it a few times while the
-/// backup is alive.
-Task<void> ReplicaManager::free_replica(Locator locator, uint64_t server_id, uint64_t segment_id) {
-  const wire::ReplicaFreeRequest request{options_.master_id, segment_id};
-  for (int attempt = 0; attempt < kFreeAttempts && servers_.is_live(server_id); ++attempt) {
-    const RpcReply reply =
-        co_await rpc_.call(locator, server_id, wire::Opcode::kReplicaFree,
-                           std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
-    if (reply.ok()) co_return;
+/// Tells a backup to free a replica that this master has given up. If it does not, it is told again
+/// later: until it answers, and a few times if it refuses.
+Task<void> ReplicaManager::free_replica(Locator locator, GivenUp replica) {
+  const wire::ReplicaFreeRequest request{options_.master_id, replica.segment_id};
+  const Time sent = reactor_.clock().lease_now();
+  const RpcReply reply =
+      co_await rpc_.call(locator, replica.server_id, wire::Opcode::kReplicaFree,
+                         std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
+  first_.assert_here();
+  note_answer(replica.server_id, reply.status, sent);
+  if (is_silence(reply.status)) {
+    next_free_[replica.server_id] = reactor_.now() + options_.max_refused_delay;
+  } else {
+    next_free_.erase(replica.server_id);
+    if (reply.ok() || ++replica.refusals == kFreeAttempts) co_return;
     co_await reactor_.sleep(options_.refused_delay);
+    first_.assert_here();
   }
+  given_up_.push_back(replica);
+  due_ = true;
+  timer_.start_at(reactor_.now());
 }
 
 // ---- checks of closed replicas
