@@ -38,6 +38,19 @@ struct SideRig : testing::ReplicationRig {
   bool all_are_durable(const log::SideLog& side) {
     return run_until([&] { return side.all_durable(); });
   }
+  /// Soon one of the backups that have the first side segment, and not the head; none otherwise.
+  std::optional<uint32_t> holder_beside_the_head(const log::SideLog& side) {
+    const auto heads = manager_->replica_servers(1);
+    std::optional<uint32_t> holder;
+    (void)run_until([&] {
+      for (uint32_t i = 0; i < backups_.size(); ++i) {
+        const bool is_head = std::ranges::find(heads, i + 1) != heads.end();
+        if (!is_head && backups_[i]->service->find(kMaster, side.segments()[0]->id())) holder = i;
+      }
+      return holder.has_value();
+    });
+    return holder;
+  }
   /// Half a segment, so that the next head is opened ahead.
   void open_ahead() {
     const std::string value(100'000, 'v');
@@ -221,18 +234,11 @@ TEST_P(SideSegmentsSim, LostReplicasOfASideSegmentAreMadeAgainWithoutAFence) {
   start(6, 2);
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
-  const auto heads = manager_->replica_servers(1);
   log::SideLog side(*log_);
   put_aside(side, "x", std::string(500'000, 'x'));
-  std::optional<uint64_t> holder;
-  ASSERT_TRUE(run_until([&] {
-    for (uint32_t i = 0; i < backups_.size(); ++i) {
-      const bool is_head = std::ranges::find(heads, i + 1) != heads.end();
-      if (!is_head && backups_[i]->service->find(kMaster, side.segments()[0]->id())) holder = i;
-    }
-    return holder.has_value();
-  }));
-  crash_backup(static_cast<uint32_t>(*holder));
+  const std::optional<uint32_t> holder = holder_beside_the_head(side);
+  ASSERT_TRUE(holder.has_value());
+  crash_backup(*holder);
   put_aside(side, "y", std::string(500'000, 'y'));
   side.close();
   EXPECT_TRUE(all_are_durable(side));
@@ -247,17 +253,10 @@ TEST_P(SideSegmentsSim, ABackupThatIsCutOffIsReplaced) {
   start(6, 2);
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
-  const auto heads = manager_->replica_servers(1);
   log::SideLog side(*log_);
   put_aside(side, "x", std::string(500'000, 'x'));
-  std::optional<uint32_t> holder;
-  ASSERT_TRUE(run_until([&] {
-    for (uint32_t i = 0; i < backups_.size(); ++i) {
-      const bool is_head = std::ranges::find(heads, i + 1) != heads.end();
-      if (!is_head && backups_[i]->service->find(kMaster, side.segments()[0]->id())) holder = i;
-    }
-    return holder.has_value();
-  }));
+  const std::optional<uint32_t> holder = holder_beside_the_head(side);
+  ASSERT_TRUE(holder.has_value());
   cut_off(*nodes_[*holder]);
   put_aside(side, "y", std::string(500'000, 'y'));
   side.close();
