@@ -26,9 +26,9 @@ struct ClusterOptions {
   uint32_t coordinators = 1;
   uint32_t servers = 4;
   uint32_t replicas = 2;
-  bool synced = false;        // durability
-  Duration backup_silence{};  // 0: silence never makes a master give up a backup
-  uint32_t reactors = 1;      // of each server; every reactor is a simulated node
+  bool synced = false;  // durability
+  Duration backup_silence = std::chrono::seconds(1);
+  uint32_t reactors = 1;  // of each server; every reactor is a simulated node
   uint32_t clients = 1;
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};

@@ -373,6 +373,67 @@ TEST_P(LeaseSim, AHolderWithoutASuccessorIsWaitedFor) {
   EXPECT_TRUE(leased_again());
 }
 
+/// Nothing was proved about any of them, and a fence needs a replica that counts.
+TEST_P(LeaseSim, AMasterThatIsCutOffFromAllKeepsItsHolders) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    testing::ReplicationRig rig(seed);
+    rig.reactors_ = GetParam();
+    rig.backup_silence_ = 1s;
+    rig.start(5, 3);
+    rig.must_put("a", "1");
+    ASSERT_TRUE(rig.all_durable());
+    rig.scheduler_.run_for(seed * 11ms);
+    for (const SimNode* node : rig.nodes_) rig.cut_off(*node);
+    // A busy machine: the first reactor learns of several timeouts in one turn.
+    for (const Time end = rig.scheduler_.now() + 10s; rig.scheduler_.now() < end;) {
+      rig.scheduler_.pause(*rig.master_, rig.scheduler_.now() + 5ms);
+      rig.scheduler_.run_for(6ms);
+    }
+    EXPECT_EQ(rig.fence_.epoch, 0u);
+    rig.network_.heal_all();
+    rig.must_put("b", "2");
+    EXPECT_TRUE(rig.all_durable(10s)) << "seed " << seed;
+    const auto whole = [&] { return rig.manager_->stats().under_replicated == 0; };
+    EXPECT_TRUE(rig.scheduler_.run_until(whole, 30s)) << "seed " << seed;
+  }
+}
+
+/// The second one falls silent while the loss of the first waits for it to confirm the epoch.
+TEST_P(LeaseSim, TwoOfThreeHoldersMayFallSilentOneAfterTheOther) {
+  for (const Duration apart : {0ms, 300ms, 1040ms, 1500ms, 4000ms}) {
+    testing::ReplicationRig rig(7);
+    rig.reactors_ = GetParam();
+    rig.backup_silence_ = 1s;
+    rig.start(6, 3);
+    rig.must_put("a", "1");
+    ASSERT_TRUE(rig.all_durable());
+    const auto holders = rig.manager_->replica_servers(1);
+    rig.cut_off(*rig.nodes_[holders[0] - 1]);
+    rig.scheduler_.run_for(apart);
+    rig.cut_off(*rig.nodes_[holders[1] - 1]);
+    rig.scheduler_.run_for(1s);
+    rig.must_put("b", "2");
+    EXPECT_TRUE(rig.all_durable(15s)) << format_duration(apart);
+    EXPECT_EQ(rig.manager_->check_counts(), "");
+  }
+}
+
+/// The only other backup takes the place of one of them. The other one is waited for.
+TEST_P(LeaseSim, TwoSilentHoldersDoNotShareASuccessor) {
+  backup_silence_ = 1s;
+  start(4, 3);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto holders = manager_->replica_servers(1);
+  cut_off(node_of(holders[0]));
+  cut_off(node_of(holders[1]));
+  scheduler_.run_for(10s);
+  EXPECT_EQ(manager_->stats().replicas_lost, 1u);
+  network_.heal_all();
+  must_put("b", "2");
+  EXPECT_TRUE(all_durable(10s));
+}
+
 // ---- former builds
 
 TEST_P(LeaseSim, BackupsFromBeforeLeasesLeaseByTheirPings) {

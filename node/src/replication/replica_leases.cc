@@ -67,30 +67,56 @@ void ReplicaManager::take_renewals() {
 /// gives up the replicas of open segments on it; the epoch fence makes that safe even if the backup
 /// is alive. Closed replicas there stay.
 void ReplicaManager::lose_silent() {
-  if (!lease_ || !fence_.holds()) return;
+  if (!lease_) return;
   const Time now = reactor_.clock().lease_now();
-  for (const uint64_t server_id : silence_.take_silent(now)) {
-    if (lose_open_on(server_id, /*all=*/true)) backups_.refused(server_id, reactor_.now());
-  }
+  const auto holders = silence_.take_silent(now);
   const auto cut_off = silence_to_first_.take_silent(now);
-  // All of them first, so that none takes the place of another.
   for (const uint64_t server_id : cut_off) {
     cut_off_[server_id] = {.left = backups_.replicas_on(server_id)};
   }
-  for (const uint64_t server_id : cut_off) {
-    if (lose_open_on(server_id, /*all=*/false)) refuse_cut_off(server_id);
+  if (holders.empty() && cut_off.empty()) return;
+  std::set<uint64_t> silent(holders.begin(), holders.end());
+  silent.insert(cut_off.begin(), cut_off.end());
+  // Chosen before any loss, because a loss raises the epoch: then none counts for a while.
+  const auto able = able_to_lose(silent);
+  for (const uint64_t server_id : holders) {
+    if (lose_open_on(server_id, /*all=*/true, able, silent))
+      backups_.refused(server_id, reactor_.now());
   }
+  for (const uint64_t server_id : cut_off) {
+    if (lose_open_on(server_id, /*all=*/false, able, silent)) refuse_cut_off(server_id);
+  }
+}
+
+/// The unsettled segments that may lose replicas on silent backups. Those that took data keep all,
+/// unless a replica that counts is on a backup that answers: without one the fence could not be
+/// told, and if no holder answers, it is probably the master that is cut off.
+std::vector<SegmentReplicas*> ReplicaManager::able_to_lose(const std::set<uint64_t>& silent) {
+  std::vector<SegmentReplicas*> able;
+  for (SegmentReplicas* replicas : unsettled_) {
+    const bool stays = replicas->any([&](const ReplicaSlot& slot) {
+      return slot.counts() && !silent.contains(slot.server_id());
+    });
+    if (!stays && replicas->segment->opened_durable() && !replicas->segment->abandoned()) {
+      RC_SOMETIMES("replication.all_holders_of_a_segment_are_silent");
+      continue;
+    }
+    able.push_back(replicas);
+  }
+  return able;
 }
 
 /// `all`: or only copies that are being made, for which a backup is not asked for a lease. True if
 /// any was lost.
-bool ReplicaManager::lose_open_on(uint64_t server_id, bool all) {
+bool ReplicaManager::lose_open_on(uint64_t server_id, bool all,
+                                  std::span<SegmentReplicas* const> able,
+                                  const std::set<uint64_t>& silent) {
   bool any = false;
-  for (SegmentReplicas* replicas : unsettled_) {
+  for (SegmentReplicas* replicas : able) {
     for (auto& slot : replicas->slots) {
       if (!slot->placed() || slot->server_id() != server_id) continue;
       if (!all && (slot->may_end_log() || slot->closed())) continue;
-      if (!has_successor(*replicas, *slot)) continue;
+      if (!has_successor(*replicas, *slot, silent)) continue;
       RC_SOMETIMES("replication.silent_backup_is_given_up");
       any = true;
       give_up_silent(*replicas, *slot);
@@ -113,20 +139,35 @@ void ReplicaManager::give_up_silent(SegmentReplicas& replicas, ReplicaSlot& slot
         fmt::format("it has not answered for {}", format_duration(options_.backup_silence))});
 }
 
-/// Another backup can take the place of this replica. If none can, keep the replica: its backup may
-/// answer again.
-bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot) {
+/// Another backup can take the place of this replica, and others the places of those that are not
+/// placed now. If none can, keep the replica: its backup may answer again. Backups that are `silent`
+/// take none over.
+bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot,
+                                   const std::set<uint64_t>& silent) {
   if (replicas.segment->abandoned()) return true;
   auto candidates = placement_servers(replicas);
-  std::vector<std::string> taken = {options_.failure_domain};
-  for (const auto& other : replicas.slots) {
-    if (other->placed() && other.get() != &slot) taken.push_back(other->failure_domain());
-  }
   for (PlacementServer& candidate : candidates) {
-    const bool silent = cut_off_.contains(candidate.server_id);
-    if (silent || candidate.server_id == slot.server_id()) candidate.usable = false;
+    const uint64_t id = candidate.server_id;
+    if (id == slot.server_id() || silent.contains(id) || cut_off_.contains(id)) {
+      candidate.usable = false;
+    }
   }
-  return choose_backup(candidates, taken, slot.primary(), reactor_.random()).has_value();
+  std::vector<std::string> taken = {options_.failure_domain};
+  size_t successors = 1;
+  for (const auto& other : replicas.slots) {
+    if (other.get() == &slot) continue;
+    if (other->placed()) {
+      taken.push_back(other->failure_domain());
+    } else {
+      ++successors;
+    }
+  }
+  for (; successors > 0; --successors) {
+    const auto chosen = choose_backup(candidates, taken, slot.primary(), reactor_.random());
+    if (!chosen) return false;
+    taken.push_back(candidates[*chosen].failure_domain);
+  }
+  return true;
 }
 
 /// Runs at least every quarter of the lease, so that new holders are asked in time.

@@ -326,10 +326,14 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void lease_lost(uint64_t server_id) RC_REQUIRES(lock_);
   void take_renewals() RC_REQUIRES(first_, lock_);
   void lose_silent() RC_REQUIRES(first_, lock_);
-  bool lose_open_on(uint64_t server_id, bool all) RC_REQUIRES(first_, lock_);
+  std::vector<SegmentReplicas*> able_to_lose(const std::set<uint64_t>& silent)
+      RC_REQUIRES(first_, lock_);
+  bool lose_open_on(uint64_t server_id, bool all, std::span<SegmentReplicas* const> able,
+                    const std::set<uint64_t>& silent) RC_REQUIRES(first_, lock_);
   void refuse_cut_off(uint64_t server_id) RC_REQUIRES(first_);
   void give_up_silent(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
-  bool has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot) RC_REQUIRES(first_);
+  bool has_successor(const SegmentReplicas& replicas, const ReplicaSlot& slot,
+                     const std::set<uint64_t>& silent) RC_REQUIRES(first_);
   void renew_leases() RC_REQUIRES(first_, lock_);
   Task<void> renew_lease(Locator locator, uint64_t server_id);
 

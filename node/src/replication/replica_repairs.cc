@@ -258,7 +258,7 @@ bool ReplicaManager::may_be_elsewhere(const ReplicaSlot& slot) {
   const auto others = std::ranges::count_if(
       replicas.slots, [&](const auto& other) { return other.get() != &slot && other->counts(); });
   const bool waits = replicas.segment->judged() > log_->synced();
-  return (!waits || others >= options_.min_replicas) && has_successor(replicas, slot);
+  return (!waits || others >= options_.min_replicas) && has_successor(replicas, slot, {});
 }
 
 // ---- replicas that were given up
