@@ -29,6 +29,7 @@ class LeaseClusterSim : public ::testing::TestWithParam<uint32_t> {
     options.seed = 5;
     options.replicas = replicas;
     options.reactors = GetParam();
+    options.backup_silence = {};  // no holder is given up
     options.client_timeout = 600s;
     cluster_ = std::make_unique<Cluster>(options);
     ASSERT_TRUE(cluster_->wait_ready());

@@ -188,5 +188,37 @@ TEST_P(CompactionSim, ACopyWaitsUntilWhatKilledTheRestIsSynced) {
   rig.expect_all_is_found(0);
 }
 
+/// A late message of the former copy has bytes of the original: in a copy of what is left they would
+/// be damage.
+TEST_P(CompactionSim, ABackupThatFreedTheOriginalGetsNoCopyOfWhatIsLeft) {
+  for (const bool freed_first : {true, false}) {
+    CompactionRig rig(8, GetParam());
+    rig.backup_silence_ = std::chrono::seconds(1);
+    rig.start(3, 2);
+    for (int i = 0; i < 40; ++i) rig.put_one(i);
+    ASSERT_TRUE(rig.all_durable());
+    const auto holders = rig.manager_->replica_servers(1);
+    const auto given_up = static_cast<uint32_t>(holders[1] - 1);
+    const auto successor = static_cast<uint32_t>(6 - holders[0] - holders[1] - 1);
+    rig.cut_off(*rig.nodes_[given_up]);
+    ASSERT_TRUE(rig.run_until([&] { return rig.fence_.epoch > 0; }));
+    ASSERT_TRUE(rig.is_whole());
+    const auto has = [&] {
+      return rig.backups_[given_up]->service->find(testing::kMaster, 1).has_value();
+    };
+    const auto free = [&] {
+      rig.network_.heal_all();
+      ASSERT_TRUE(rig.run_until([&] { return !has(); }));
+    };
+    if (freed_first) free();
+    rig.fill();
+    const log::Segment* original = rig.compact(1);
+    ASSERT_TRUE(rig.run_until([&] { return original->released(); }));
+    if (!freed_first) free();
+    rig.crash_backup(successor);
+    EXPECT_FALSE(rig.run_until(has)) << freed_first;
+  }
+}
+
 }  // namespace
 }  // namespace ramcloud

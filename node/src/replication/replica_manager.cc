@@ -268,10 +268,12 @@ void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
   if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);
 }
 
-/// The backup may still have the replica. It is not asked for this segment again, and is told to
-/// free the replica once R others count.
+/// The backup may still have the replica. It is told to free the replica once R others count, and
+/// may have this segment again when it has done so.
 void ReplicaManager::note_given_up(const ReplicaSlot& slot) {
-  replicas_of(slot).banned.push_back(slot.server_id());
+  SegmentReplicas& replicas = replicas_of(slot);
+  std::erase(replicas.freed, slot.server_id());
+  replicas.banned.push_back(slot.server_id());
   given_up_.push_back({slot.segment().id(), slot.server_id()});
 }
 

@@ -227,7 +227,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   struct GivenUp {
     uint64_t segment_id = 0;
     uint64_t server_id = 0;
-    uint32_t refusals = 0;  // answers that were errors, to the request to free it
+    uint32_t refusals = 0;    // answers that were errors, to the request to free it
+    bool unanswered = false;  // a request to free it had no answer, and may still arrive
   };
 
   /// A segment that was compacted, and the one that takes its place.
@@ -358,6 +359,8 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool drive_repairs() RC_REQUIRES(first_);
   bool free_given_up() RC_REQUIRES(first_);
   bool is_needed(uint64_t segment_id) RC_REQUIRES(first_);
+  bool makes_room(uint64_t segment_id) RC_REQUIRES(first_);
+  void note_freed(const GivenUp& replica) RC_REQUIRES(first_);
   bool is_freed(const GivenUp& replica) RC_REQUIRES(first_);
   bool check_closed_replicas() RC_REQUIRES(first_);
   bool drive_sync() RC_REQUIRES(first_);

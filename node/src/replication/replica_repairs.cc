@@ -105,6 +105,8 @@ void ReplicaManager::take_compacted(const Compacted& compacted) {
 /// Not while a replica is being copied: it would get bytes of both forms.
 void ReplicaManager::use_compacted(SegmentReplicas& replicas) {
   if (replicas.compacted == nullptr || !replicas.none_open()) return;
+  replicas.form_changed = true;
+  replicas.freed.clear();  // late messages have bytes of the former form
   for (auto& slot : replicas.slots) slot->set_segment(*replicas.compacted);
   std::exchange(replicas.segment, std::exchange(replicas.compacted, nullptr))->mark_released();
   recount(replicas);
@@ -294,6 +296,28 @@ bool ReplicaManager::is_needed(uint64_t segment_id) {
   return !replicas.all_count();
 }
 
+/// No other backup can take a missing replica of a settled segment, but one that has a stale one
+/// might. As many count as writes need, so the stale one is not the last.
+bool ReplicaManager::makes_room(uint64_t segment_id) {
+  const SegmentReplicas& replicas = segments_.at(segment_id);
+  if (!replicas.settled()) return false;
+  const auto counting =
+      std::ranges::count_if(replicas.slots, [](const auto& slot) { return slot->counts(); });
+  return counting >= options_.min_replicas && replicas.any([](const ReplicaSlot& slot) {
+    return !slot.placed() && slot.state().placement_failed;
+  });
+}
+
+/// The backup has nothing of the segment any more. It may have it again if it was asked only once: no
+/// request that arrives late can free the new replica. Other late messages of the former one have
+/// bytes that the new one has as well (docs/design/replication.md#losing-a-backup).
+void ReplicaManager::note_freed(const GivenUp& replica) {
+  const auto found = segments_.find(replica.segment_id);
+  if (found == segments_.end() || found->second.form_changed || replica.unanswered) return;
+  RC_SOMETIMES("replication.backup_that_freed_a_replica_may_have_another");
+  found->second.freed.push_back(replica.server_id);
+}
+
 /// The incarnation that left them is not UP, so none of the counting replicas is on it.
 Result<std::vector<uint64_t>> ReplicaManager::unneeded(std::span<const uint64_t> segment_ids) {
   first_.assert_here();
@@ -319,27 +343,36 @@ bool ReplicaManager::is_freed(const GivenUp& replica) {
     wake_at(next->second);
     return false;
   }
-  if (is_needed(replica.segment_id)) return false;
+  if (is_needed(replica.segment_id) && !makes_room(replica.segment_id)) return false;
   if (next != next_free_.end()) next->second = now + options_.max_refused_delay;
   scope_.spawn(free_replica(*server->locator, replica));
   return true;
 }
 
 /// Tells a backup to free a replica that this master has given up. If it does not, it is told again
-/// later: until it answers, and a few times if it refuses.
+/// later: until it answers, and a few times if it refuses. Asks first whether it answers at all: a
+/// request that is not sent cannot arrive late.
 Task<void> ReplicaManager::free_replica(Locator locator, GivenUp replica) {
-  const wire::ReplicaFreeRequest request{options_.master_id, replica.segment_id};
   const Time sent = reactor_.clock().lease_now();
-  const RpcReply reply =
-      co_await rpc_.call(locator, replica.server_id, wire::Opcode::kReplicaFree,
-                         std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
+  const RpcReply answers = co_await rpc_.call(locator, replica.server_id, wire::Opcode::kPing, {},
+                                              reactor_.now() + options_.write_timeout);
+  Status outcome = answers.status;
+  if (!is_silence(outcome)) {
+    const wire::ReplicaFreeRequest request{options_.master_id, replica.segment_id};
+    const RpcReply freed =
+        co_await rpc_.call(locator, replica.server_id, wire::Opcode::kReplicaFree,
+                           std::string(bytes_of(request)), reactor_.now() + options_.write_timeout);
+    outcome = freed.status;
+    replica.unanswered = replica.unanswered || is_silence(outcome);
+  }
   first_.assert_here();
-  note_answer(replica.server_id, reply.status, sent);
-  if (is_silence(reply.status)) {
+  note_answer(replica.server_id, outcome, sent);
+  if (is_silence(outcome)) {
     next_free_[replica.server_id] = reactor_.now() + options_.max_refused_delay;
   } else {
     next_free_.erase(replica.server_id);
-    if (reply.ok() || ++replica.refusals == kFreeAttempts) co_return;
+    if (outcome.ok()) note_freed(replica);
+    if (outcome.ok() || ++replica.refusals == kFreeAttempts) co_return;
     co_await reactor_.sleep(options_.refused_delay);
     first_.assert_here();
   }

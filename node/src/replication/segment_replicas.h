@@ -29,8 +29,11 @@ struct SegmentReplicas {
   log::Segment* compacted = nullptr;  // replaces `segment` once no replica is being copied from its
                                       // bytes
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
-  std::vector<uint64_t> banned;  // backups that may have a stale replica; not asked again for this
-                                 // segment
+  std::vector<uint64_t> banned;  // backups that may have a stale replica, or may get late messages
+                                 // of one; not asked again for this segment
+  std::vector<uint64_t> freed;   // those of them that freed it; they may have it again when this
+                                 // segment is settled
+  bool form_changed = false;     // `segment` has replaced the one of which others were copies
   std::vector<uint64_t> lost_backups;  // backups that lost a replica of it; empty once all R count
   bool repairing = false;              // it is in the RepairQueue, which sets this
   SegmentCounts counted;               // its part of the sum of settled segments; zero until it is
@@ -51,7 +54,10 @@ struct SegmentReplicas {
     });
   }
   bool takes_none_from(uint64_t server_id) const {
-    return std::ranges::find(banned, server_id) != banned.end();
+    const auto in = [&](const auto& list) {
+      return std::ranges::find(list, server_id) != list.end();
+    };
+    return in(banned) && !(settled() && in(freed));
   }
   template <typename Is>
   bool all(Is is) const {
