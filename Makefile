@@ -49,7 +49,7 @@ sim: deps-build ## Simulate clusters: SEEDS=A..B, SCENARIO=name; TRACE=1 shows o
 	@hack/sim.sh
 
 .PHONY: soak
-soak: deps-build ## What tests of recovery sample, whole (hours): PARTS="power recovery processes", SEEDS=A..B
+soak: deps-build ## What tests of recovery and cleaning sample, whole (hours): PARTS="power recovery cleaning processes", SEEDS=A..B
 	@hack/soak.sh $(PARTS)
 
 .PHONY: coverage

@@ -2,9 +2,10 @@
 # What `make test` does with samples, whole: hours, on a machine that does nothing else.
 #   soak.sh [PART…]   power: power cuts of simulated clusters, 500 and 200 seeds
 #                     recovery: deaths of servers with data, 2,000 seeds of the simulation
+#                     cleaning: 10,000 rounds of cleaning with crashes
 #                     processes: recoveries of real processes, at every failpoint, 20 runs of the loaded one, two minutes of
 #                     saturation
-# Without a PART, all of them. SEEDS=A..B takes other seeds for the first two.
+# Without a PART, all of them. SEEDS=A..B takes other seeds for power and recovery.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
@@ -26,6 +27,17 @@ recovery() {
   SEEDS=${given:-1..2000} SCENARIO=recovery hack/sim.sh
 }
 
+cleaning() {
+  simulated cleaning_rounds_test
+  local case programs=()
+  for case in 0 1 2 3; do
+    RAMCLOUD_CLEANING_ROUNDS=2500 RAMCLOUD_CLEANING_SEED=100000 \
+      build/plain/src/store/cleaning_rounds_test --gtest_filter="*/$case" &
+    programs+=($!)
+  done
+  for case in "${programs[@]}"; do wait "$case"; done
+}
+
 processes() {
   hack/build.sh
   simulated ramcloudd
@@ -38,10 +50,10 @@ processes() {
 }
 
 parts=("$@")
-[ $# -gt 0 ] || parts=(power recovery processes)
+[ $# -gt 0 ] || parts=(power recovery cleaning processes)
 for part in "${parts[@]}"; do
   case $part in
-    power | recovery | processes) "$part" ;;
-    *) die "soak.sh: \"$part\" is not a part; parts are power, recovery and processes" ;;
+    power | recovery | cleaning | processes) "$part" ;;
+    *) die "soak.sh: \"$part\" is not a part; parts are power, recovery, cleaning and processes" ;;
   esac
 done

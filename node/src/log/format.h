@@ -17,7 +17,11 @@
 namespace ramcloud::log {
 
 inline constexpr uint16_t kFormatVersion = 1;
+#ifdef RAMCLOUD_SMALL_SEGMENTS  // only in a test that fills very many (cleaning_rounds_test)
+inline constexpr uint32_t kSegmentBytes = 2u << 20;
+#else
 inline constexpr uint32_t kSegmentBytes = 8u << 20;
+#endif
 inline constexpr uint32_t kSegletBytes = 64u << 10;
 inline constexpr uint32_t kSegletsPerSegment = kSegmentBytes / kSegletBytes;
 /// Groups up to this size do not straddle seglets, so most entries are contiguous in memory.
