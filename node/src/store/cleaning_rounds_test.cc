@@ -31,12 +31,15 @@ TEST_P(CleaningRounds, LoseNothingAndBringNothingBack) {
   if (rounds >= 100) totals.expect_complete(rounds);
   std::printf(
       "rounds %lu passes %lu compacted %lu (no gain %lu, in replicas %lu) aborted %lu "
-      "without memory %lu crashes %lu power cuts %lu returned %lu segments %lu written %lu MB; "
+      "without memory %lu crashes %lu power cuts %lu returned %lu resized %lu segments %lu written "
+      "%lu "
+      "MB; "
       "objects %lu tombstones %lu dropped %lu dead copies %lu of no tablet %lu\n",
       rounds, totals.passes, totals.compacted, totals.no_gain, totals.compacted_replicas,
       totals.aborted, totals.without_memory, totals.crashes, totals.power_cuts, totals.returned,
-      totals.segments, totals.written_bytes >> 20, totals.counts.objects, totals.counts.tombstones,
-      totals.counts.tombstones_dropped, totals.counts.dead_copies, totals.counts.of_no_tablet);
+      totals.resized, totals.segments, totals.written_bytes >> 20, totals.counts.objects,
+      totals.counts.tombstones, totals.counts.tombstones_dropped, totals.counts.dead_copies,
+      totals.counts.of_no_tablet);
 }
 
 }  // namespace

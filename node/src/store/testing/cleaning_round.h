@@ -54,7 +54,8 @@ struct Outcome {
 
 struct Totals {
   uint64_t passes = 0, aborted = 0, without_memory = 0, crashes = 0, power_cuts = 0, returned = 0,
-           segments = 0, compacted = 0, no_gain = 0, compacted_replicas = 0;
+           segments = 0, compacted = 0, no_gain = 0, compacted_replicas = 0, resized = 0,
+           not_resized = 0;
   uint64_t written_bytes = 0;
   CleaningPass::Counts counts;
   /// Everything that may happen happened in these rounds.
@@ -71,6 +72,8 @@ struct Totals {
     EXPECT_GE(aborted, 1u);
     EXPECT_GE(compacted, rounds);
     EXPECT_GE(compacted_replicas, 1u);
+    EXPECT_GE(resized, 1u);
+    EXPECT_GE(not_resized, 1u);
   }
   void add(const CleaningPass::Counts& c) {
     counts.objects += c.objects;
@@ -81,8 +84,8 @@ struct Totals {
   }
 };
 
-/// One log with 8 segments of memory, 50 to 98 % used: at least 64 segments are filled, and ten times
-/// the live bytes written.
+/// One log with 8 segments of memory, 50 to 98 % used, and sometimes up to 14: at least 64 segments
+/// are filled, and ten times the live bytes written.
 class Round {
  public:
   /// `crash_chance`: of a crash, and of a power cut, after each operation. There is at least one of
@@ -91,7 +94,7 @@ class Round {
       : random_(seed),
         crash_chance_(crash_chance),
         totals_(totals),
-        parts_(kSegments, false, 1, true, kCleanerSegments),
+        parts_(kSegments, false, 1, true, kCleanerSegments, kMostSegments),
         store_(parts_.log, clock_, {.buckets = 512, .max_pending_deletes = 4096}) {
     parts_.replicator.finish_all();
     parts_.replicator.syncs = false;  // but now and then
@@ -111,6 +114,7 @@ class Round {
       operate();
       clean();
       if (random_.chance(0.1)) tablets();
+      resize();
       if (random_.chance(0.02)) (void)parts_.log.roll_head();
       progress(random_.below(4));
       clock_.advance(std::chrono::milliseconds(random_.below(50)));
@@ -129,7 +133,7 @@ class Round {
   }
 
  private:
-  static constexpr uint32_t kSegments = 8;
+  static constexpr uint32_t kSegments = 8, kMostSegments = 14;
   static constexpr uint32_t kCleanerSegments = 1;
   static constexpr uint64_t kMeanBytes = 24'000;
   using Key = std::pair<uint64_t, std::string>;
@@ -312,6 +316,22 @@ class Round {
     ++totals_.returned;
   }
 
+  /// The log's memory grows and shrinks meanwhile.
+  void resize() {
+    if (random_.chance(0.0005)) {
+      uint64_t live = 0;
+      for (const auto& tablet : store_.tablets()) live += tablet.object_bytes;
+      const uint64_t more = random_.chance(0.5) ? 0 : random_.below(kMostSegments - kSegments + 1);
+      const uint64_t segments = kSegments + more;
+      const bool accepted = parts_.log.resize(segments * log::kSegmentBytes, live).ok();
+      ++(accepted ? totals_.resized : totals_.not_resized);
+    }
+    if (random_.chance(0.1)) (void)parts_.log.settle();
+    const log::Arena::Sizes now = parts_.arena.sizes();
+    ASSERT_LE(now.used, now.limit);
+    ASSERT_LE(now.limit, now.held);
+  }
+
   void expect_invariants() {
     EXPECT_THAT(Invariants(store_).check(), IsEmpty());
     if (owned_) expect_no_old_tombstones();
@@ -410,7 +430,7 @@ class Round {
     replay(std::move(entries), synced);
   }
   void replay(std::vector<std::string> entries, LogPosition until) {
-    log::TestLog parts(2 * kSegments);
+    log::TestLog parts(2 * kMostSegments);
     ObjectStore store(parts.log, clock_, {.buckets = 512});
     TabletReplay replay(store, 1);
     ASSERT_TRUE(replay.begin(all_of(kStays), 0).ok());
