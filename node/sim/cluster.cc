@@ -8,6 +8,7 @@
 #include "base/logging.h"
 #include "coordinator/metadata/metadata_export.h"
 #include "server/forwarder.h"
+#include "server/log_resize.h"
 
 namespace ramcloud::sim {
 namespace {
@@ -246,6 +247,7 @@ void Cluster::start_server(ServerRole& server) {
   o.version = "sim";
   o.backup_dir = "backup";
   o.log_bytes = options_.log_bytes;
+  o.log_bytes_most = options_.log_bytes_most;
   o.hash_table_bytes = 256u << 10;
   o.backup_bytes = options_.volume * std::max(options_.replicas, 1u) * options_.log_bytes;
   o.replicas = options_.replicas;
@@ -278,6 +280,12 @@ void Cluster::server_failed(ServerRole& server, const Status& why) {
     for (SimNode* node : server.more_nodes) scheduler_.restart(*node);
     start_server(server);
   });
+}
+
+bool Cluster::resize_log(size_t i, uint64_t bytes) {
+  if (!server_runs(i)) return false;
+  server::LogResize* resize = server(i).parts().resize;
+  return resize != nullptr && resize->set(bytes).ok();
 }
 
 bool Cluster::wait_ready(Duration limit) {

@@ -36,6 +36,7 @@ struct ClusterOptions {
   size_t operations_at_once = kOperationsAtOnce;  // operations in one transaction that writes a
                                                   // table
   uint64_t log_bytes = 48u << 20;
+  uint64_t log_bytes_most = 0;  // logs may be resized up to this; 0: not above log_bytes
   uint32_t volume = 2;  // volume of each server, as a multiple of the bytes of R replicas of its
                         // log
   Duration client_timeout = 30s;
@@ -89,6 +90,8 @@ class Cluster {
       std::function<void(size_t index, SimMetadata::Point, const MetadataTransaction&)>;
   void set_metadata_probe(MetadataProbe probe);
 
+  /// Sets the target of a server's log memory. False: the server does not run, or refuses.
+  bool resize_log(size_t i, uint64_t bytes);
   /// Runs until all servers are enlisted; false if that takes longer than `limit` of virtual time.
   bool wait_ready(Duration limit = 30s);
   /// Runs a client's task until it is done. Aborts the test if it takes longer than `limit`.

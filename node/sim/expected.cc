@@ -55,6 +55,8 @@ constexpr Expected kExpected[] = {
     {"replication.recreation_becomes_visible", kBackups},
     {"replication.replica_of_a_side_segment_is_lost", kCleaning},
     {"replication.segment_goes_on_degraded", kBackups},
+    {"server.log_begins_to_shrink", kCleaning},
+    {"server.log_has_its_new_size", kCleaning},
     {"store.given_up_slot_is_cleared", kRecovery},
     {"store.replayed_copy_is_superseded", kRecovery},
     {"store.survivor_is_dead_before_it_is_seen", kCleaning},

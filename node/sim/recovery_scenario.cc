@@ -22,6 +22,8 @@ enum class Memory : uint8_t { kPlenty, kShort };
 
 /// Five segments, two of which are reserved for cleaning and deletes.
 constexpr uint64_t kShortLogBytes = 40u << 20;
+/// Logs of servers that clean grow and shrink up to this.
+constexpr uint64_t kMostLogBytes = 2 * kShortLogBytes;
 /// Bytes of values that one client writes; as much goes to every backup.
 constexpr uint64_t kOverwrittenBytes = 160u << 20;
 
@@ -46,6 +48,7 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory m
     options.servers = 4;
     options.replicas = 1 + static_cast<uint32_t>(random.below(2));
     options.log_bytes = kShortLogBytes;
+    options.log_bytes_most = kMostLogBytes;
     options.volume = 4;        // dead servers' logs and short segments take whole frames
     options.network.loss = 0;  // otherwise large values would be sent again for minutes
   }
@@ -62,7 +65,8 @@ class Run {
         crowd_(cluster_, random_, outcome_),
         deaths_(cluster_, options_, random_, config.faults),
         churn_(cluster_.client(0), random_.next(), options_.servers),
-        overwriter_(cluster_.client(1), {.seed = random_.next(), .bytes = kOverwrittenBytes}) {
+        overwriter_(cluster_.client(1), {.seed = random_.next(), .bytes = kOverwrittenBytes}),
+        sizes_(config.seed + 1) {
     outcome_.plan = deaths_.texts();
     outcome_.clients = config.clients.value_or(4);
     outcome_.operations_of_each = config.operations.value_or(150);
@@ -76,6 +80,7 @@ class Run {
     crowd_.begin(random_.chance(0.3) ? 200'000 : 3'000);
     if (random_.chance(0.4)) cluster_.spawn(0, churn_.work(kRounds));
     if (memory_ == Memory::kShort && !overwrite()) return ended("");
+    if (memory_ == Memory::kShort && sizes_.chance(0.5)) resize_one();
     cluster_.scheduler().run_for(1ms);  // the clients' tasks are posted
     deaths_.begin();
     const auto done = [&] {
@@ -99,6 +104,15 @@ class Run {
   }
 
  private:
+  /// From now on, again and again: a server's log grows, or shrinks if its data allows that.
+  void resize_one() {
+    cluster_.scheduler().after(std::chrono::milliseconds(20 + sizes_.below(800)), [this] {
+      const uint64_t bytes = kShortLogBytes + sizes_.below(kMostLogBytes - kShortLogBytes + 1);
+      (void)cluster_.resize_log(sizes_.below(cluster_.servers()), bytes);
+      resize_one();
+    });
+  }
+
   bool overwrite() {
     auto table = cluster_.run(1, cluster_.client(1).create_table("overwritten", options_.servers));
     if (table) {
@@ -143,6 +157,7 @@ class Run {
   Deaths deaths_;
   TableChurn churn_;
   Overwriter overwriter_;
+  Random sizes_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "base/text.h"
 #include "store/object_store.h"
 
@@ -29,6 +30,7 @@ Status LogResize::set(uint64_t bytes) {
   RC_RETURN_IF_ERROR(master_.log().resize(bytes, live_bytes()));
   const log::Log::Sizes now = master_.log().sizes(live_bytes());
   if (now.target != before.target) {
+    if (now.target < before.target) RC_SOMETIMES("server.log_begins_to_shrink");
     log_info("log.resize_begins", {{"from_bytes", before.target}, {"target_bytes", now.target}});
   }
   if (!now.done() && !timer_.running()) timer_.start_after(kSlice);
@@ -39,6 +41,7 @@ void LogResize::on_timer() {
   const bool more = master_.log().settle();
   const log::Log::Sizes now = master_.log().sizes(live_bytes());
   if (!now.done()) return timer_.start_after(more ? kSlice : kWait);
+  RC_SOMETIMES("server.log_has_its_new_size");
   log_info("log.resized", {{"bytes", now.target}});
 }
 

@@ -352,8 +352,12 @@ wire::ServerStats ServerNode::stats() const {
 
 ServerNode::Parts ServerNode::parts() const {
   const bool serves = impl_->master != nullptr;
-  return {impl_->servers, impl_->frames.get(), impl_->backup.get(),
-          serves ? &impl_->master->store() : nullptr, serves ? impl_->master->replicas() : nullptr};
+  return {impl_->servers,
+          impl_->frames.get(),
+          impl_->backup.get(),
+          serves ? &impl_->master->store() : nullptr,
+          serves ? impl_->master->replicas() : nullptr,
+          impl_->resize ? &*impl_->resize : nullptr};
 }
 
 std::string ServerNode::check_invariants() const {

@@ -35,6 +35,8 @@ class ObjectStore;
 
 namespace ramcloud::server {
 
+class LogResize;
+
 struct ServerNodeOptions {
   std::vector<Locator> coordinators;
   Locator locator;              // our address for peers inside the cluster
@@ -112,6 +114,7 @@ class ServerNode {
     const ReplicaService* backup = nullptr;
     store::ObjectStore* store = nullptr;
     ReplicaManager* replicas = nullptr;
+    LogResize* resize = nullptr;
   };
   Parts parts() const;
   /// Checks the state of all layers, for tests and simulation between turns. Returns the first
