@@ -389,6 +389,7 @@ TEST_P(LeaseSim, AMasterThatIsCutOffFromAllKeepsItsHolders) {
       rig.scheduler_.pause(*rig.master_, rig.scheduler_.now() + 5ms);
       rig.scheduler_.run_for(6ms);
     }
+    EXPECT_EQ(rig.manager_->stats().replicas_lost, 0u);
     EXPECT_EQ(rig.fence_.epoch, 0u);
     rig.network_.heal_all();
     rig.must_put("b", "2");
