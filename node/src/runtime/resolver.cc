@@ -3,9 +3,10 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
+#include <list>
 #include <mutex>
 
 #include "runtime/thread.h"
@@ -58,7 +59,8 @@ Result<Resolver::Addresses> ask_system(const std::string& host, uint16_t port) {
 struct Query {
   std::string host;
   uint16_t port;
-  Resolver::Callback done;
+  std::vector<Resolver::Callback> done;
+  bool running = false;
 };
 
 }  // namespace
@@ -66,10 +68,15 @@ struct Query {
 struct Resolver::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Query> queries;
+  std::list<Query> queries;  // in the order in which they came; those that run stay until they end
   LookUp look_up;
   Reactor* reactor = nullptr;  // null once the resolver is destroyed
-  bool started = false;
+  size_t threads = 0;
+
+  /// The first query that waits for a thread.
+  std::list<Query>::iterator waiting() {
+    return std::ranges::find(queries, false, &Query::running);
+  }
 };
 
 Resolver::Resolver(Reactor& reactor, LookUp look_up) : state_(std::make_shared<State>()) {
@@ -81,34 +88,46 @@ Resolver::~Resolver() {
   const std::lock_guard guard(state_->mutex);
   state_->reactor = nullptr;
   state_->queries.clear();
-  state_->changed.notify_one();
+  state_->changed.notify_all();
 }
 
 void Resolver::resolve(const std::string& host, uint16_t port, Callback done) {
   const std::lock_guard guard(state_->mutex);
-  state_->queries.push_back({host, port, std::move(done)});
+  for (Query& query : state_->queries) {
+    if (query.host == host && query.port == port) return query.done.push_back(std::move(done));
+  }
+  Query& query = state_->queries.emplace_back(host, port);
+  query.done.push_back(std::move(done));
   state_->changed.notify_one();
-  if (state_->started) return;
-  state_->started = true;
+  // Each thread has at most one query.
+  if (state_->threads >= std::min(kMaxThreads, state_->queries.size())) return;
+  ++state_->threads;
   Thread("resolver", [state = state_] { serve(state); }).detach();
 }
 
 void Resolver::serve(const std::shared_ptr<State>& state) {
   std::unique_lock lock(state->mutex);
   for (;;) {
-    state->changed.wait(lock, [&] { return state->reactor == nullptr || !state->queries.empty(); });
+    state->changed.wait(lock, [&] {
+      return state->reactor == nullptr || state->waiting() != state->queries.end();
+    });
     if (state->reactor == nullptr) return;
-    Query query = std::move(state->queries.front());
-    state->queries.pop_front();
+    const auto query = state->waiting();
+    query->running = true;
+    const std::string host = query->host;
+    const uint16_t port = query->port;
     lock.unlock();
-    auto result = state->look_up(query.host, query.port);
+    auto result = state->look_up(host, port);
     lock.lock();
     if (state->reactor == nullptr) return;
     // Checked again on the reactor's thread: the resolver may have been destroyed in between.
     state->reactor->post(
-        [state, result = std::move(result), done = std::move(query.done)]() mutable {
-          if (state->reactor != nullptr) done(std::move(result));
+        [state, result = std::move(result), waiters = std::move(query->done)]() mutable {
+          for (const Callback& done : waiters) {
+            if (state->reactor != nullptr) done(result);
+          }
         });
+    state->queries.erase(query);
   }
 }
 

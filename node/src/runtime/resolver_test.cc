@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <optional>
+#include <thread>
 
 #include "runtime/epoll_source.h"
 
@@ -44,6 +47,59 @@ TEST(Resolver, AnswersOnTheReactorAndNamesAHostThatIsNotFound) {
   ASSERT_FALSE(missing->has_value());
   EXPECT_EQ(missing->error().code(), StatusCode::kUnavailable);
   EXPECT_NE(missing->error().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+/// Answers at once, but for the name "slow" only when `go_on` is ready.
+struct NameService {
+  Resolver::LookUp look_up() {
+    return [this, wait = go_on.get_future().share()](const std::string& host, uint16_t port) {
+      ++lookups;
+      if (host == "slow") wait.wait();
+      return Result<Resolver::Addresses>({*numeric_address("127.0.0.1", port)});
+    };
+  }
+  std::promise<void> go_on;
+  std::atomic<int> lookups = 0;
+};
+
+/// Runs the reactor until `done`; false if that takes too long.
+bool run_until(Reactor& reactor, const std::function<bool()>& done) {
+  const Time limit = reactor.clock().now() + 20s;
+  reactor.run_until([&] { return done() || reactor.clock().now() > limit; });
+  return done();
+}
+
+TEST(Resolver, ASlowNameDoesNotDelayTheOthers) {
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 1, {});
+  NameService names;
+  Resolver resolver(reactor, names.look_up());
+  bool slow = false, quick = false;
+  resolver.resolve("slow", 80, [&](auto) { slow = true; });
+  resolver.resolve("quick", 80, [&](auto r) { quick = r.has_value(); });
+  EXPECT_TRUE(run_until(reactor, [&] { return quick; }));
+  EXPECT_FALSE(slow);
+  names.go_on.set_value();
+  EXPECT_TRUE(run_until(reactor, [&] { return slow; }));
+}
+
+TEST(Resolver, ANameIsLookedUpOnceForAllThatWaitForIt) {
+  SystemClock clock;
+  EpollSource source;
+  Reactor reactor(clock, source, 1, {});
+  NameService names;
+  Resolver resolver(reactor, names.look_up());
+  int answered = 0;
+  for (int i = 0; i < 1'000; ++i) resolver.resolve("slow", 80, [&](auto) { ++answered; });
+  bool other = false;
+  resolver.resolve("slow", 81, [&](auto) { other = true; });
+  names.go_on.set_value();
+  EXPECT_TRUE(run_until(reactor, [&] { return answered == 1'000 && other; }));
+  EXPECT_EQ(names.lookups, 2);
+  resolver.resolve("slow", 80, [&](auto) { ++answered; });
+  EXPECT_TRUE(run_until(reactor, [&] { return answered == 1'001; }));
+  EXPECT_EQ(names.lookups, 3) << "a result is not kept";
 }
 
 TEST(Resolver, NoCallbackComesAfterItsDestruction) {
