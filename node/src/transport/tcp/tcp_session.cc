@@ -181,6 +181,9 @@ bool TcpSession::take_hello() {
       context_->counters.protocol_errors.add();
       context_->log_closed("hello", peer());
       break_with({StatusCode::kUnavailable, accepted.message()});
+    } else if (remembered_ && accepted == StatusCode::kWrongCluster) {
+      // Our peer may have another address by now, and another cluster this one.
+      break_with({StatusCode::kUnavailable, "at a former address: " + accepted.message()});
     } else {
       break_with(accepted);
     }

@@ -204,6 +204,24 @@ TEST_F(TcpTest, ARefusalAtAnAddressThatIsOnlyRememberedProvesNothing) {
   }
 }
 
+/// Its address may be that of another cluster's server by now.
+TEST_F(TcpTest, AnotherClusterAtAnAddressThatIsOnlyRememberedProvesNothing) {
+  const auto port = std::make_shared<std::atomic<uint16_t>>(0);
+  restart(with_names([port](int number) -> Result<Resolver::Addresses> {
+    if (number > 0) return fail(StatusCode::kUnavailable, "the name service does not answer");
+    return Resolver::Addresses{*numeric_address("127.0.0.1", *port)};
+  }));
+  *port = locator.address.port;
+  const std::array<uint8_t, 16> foreign{9};
+  for (const StatusCode expected : {StatusCode::kWrongCluster, StatusCode::kUnavailable}) {
+    const auto session = *transport->connect({"tcp", {"server.test", 1}}, {foreign, 0});
+    TestCall call;
+    send(*session, call, "x");
+    ASSERT_TRUE(wait_for(call));
+    EXPECT_EQ(call.failure->code(), expected) << call.failure->message();
+  }
+}
+
 /// As with a name that has addresses of two families, of which one leads nowhere.
 TEST_F(TcpTest, AnAddressThatIsSilentLeavesTimeForTheNext) {
   const auto silent = tcp::start_listen({"127.0.0.1", 0});
