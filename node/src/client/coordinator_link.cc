@@ -77,11 +77,9 @@ Task<RpcReply> CoordinatorLink::attempt(wire::Opcode opcode, RpcClient::BodyFor 
 namespace {
 
 /// When the peer wants to be asked again. Peers with protocol version 1 tell it only with RETRY.
-Duration asked_wait(const RpcReply& reply, const Status& why) {
-  const uint32_t us = reply.details.retry_after_us != 0 ? reply.details.retry_after_us
-                      : why == StatusCode::kRetry       ? reply.retry_after_us
-                                                        : 0;
-  return std::chrono::microseconds(us);
+uint32_t asked_us(const RpcReply& reply, const Status& why) {
+  if (reply.details.retry_after_us != 0) return reply.details.retry_after_us;
+  return why == StatusCode::kRetry ? reply.retry_after_us : 0;
 }
 
 }  // namespace
@@ -101,7 +99,7 @@ Task<RpcReply> CoordinatorLink::call_leader(wire::Opcode opcode, RpcClient::Body
     if (reply.ok() || outcome == Outcome::kFinal) co_return reply;
     if (outcome == Outcome::kMaybeDone && reply.sent && repeat != Repeat::kSafe) maybe_done = true;
     const Status why = std::move(reply.status);
-    const Duration wait = back_off.next(rpc_.reactor().random(), asked_wait(reply, why));
+    const Duration wait = back_off.next_asked(rpc_.reactor().random(), asked_us(reply, why));
     const bool over = deadline - rpc_.reactor().now() <= wait;
     if (maybe_done && (over || repeat == Repeat::kUnsafe)) {
       RC_SOMETIMES("client.outcome_of_a_table_change_is_unknown");

@@ -310,8 +310,7 @@ Task<Result<ClientCore::TabletReply>> ClientCore::call_tablet(TabletCall call) {
       reply.status = why_unreachable(place);
     }
     if (wants_new_map(reply.status.code(), number, number)) newer_than = located->generation;
-    const Duration wait =
-        back_off.next(reactor().random(), std::chrono::microseconds(reply.retry_after_us));
+    const Duration wait = back_off.next_asked(reactor().random(), reply.retry_after_us);
     if (until - reactor().now() <= wait) co_return fail(out_of_time(reply.status, where()));
     co_await reactor().sleep(wait);
   }

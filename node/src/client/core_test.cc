@@ -180,6 +180,19 @@ TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_EQ(first_.count(wire::Opcode::kWrite), 4);
 }
 
+TEST_F(CoreTest, AWaitThatIsAskedForHasABound) {
+  auto core = make();
+  bool refused = false;
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (!refused) {
+      refused = true;
+      return node.error(call, StatusCode::kRetry, ~uint32_t{0});
+    }
+    stores_[0].answer(node, call);
+  };
+  EXPECT_TRUE(world_.run(core->write(3, "k", "v")).has_value());
+}
+
 TEST(WantsNewMapTest, RefusalsAskNowAndThen) {
   for (int in_vain = 0; in_vain < 64; ++in_vain) {
     EXPECT_EQ(wants_new_map(StatusCode::kRetry, 100, in_vain), in_vain % 16 == 15) << in_vain;
@@ -411,6 +424,20 @@ TEST_F(CoreTest, WaitsAsLongAsACoordinatorAsksWhateverTheStatus) {
   EXPECT_GE(world_.clock.now() - begin, 60ms);
 }
 
+TEST_F(CoreTest, AWaitThatACoordinatorAsksForHasABound) {
+  auto core = make();
+  bool refused = false;
+  const Answer as_usual = coordinate_;
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (refused) return as_usual(node, call);
+    refused = true;
+    wire::ErrorDetails details;
+    details.retry_after_us = ~uint32_t{0};
+    node.error(call, {StatusCode::kNotLeader, "nobody leads"}, 0, details);
+  };
+  EXPECT_TRUE(world_.run(core->open_table("things")).has_value());
+}
+
 TEST_F(CoreTest, TriesEachCoordinator) {
   FakeNode dead(world_, 0, coordinate_);
   const Locator locator = dead.locator();
@@ -573,6 +600,8 @@ TEST(BackOffTest, RisesToABoundAndHonoursTheServer) {
     EXPECT_LE(wait, step);
   }
   EXPECT_EQ(back_off.next(random, 5s), 5s);
+  EXPECT_EQ(back_off.next_asked(random, 700'000), 700ms);
+  EXPECT_EQ(back_off.next_asked(random, 5'000'000), BackOff::kMostAsked);
 }
 
 }  // namespace

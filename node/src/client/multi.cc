@@ -123,8 +123,7 @@ Task<ClientCore::Reads> ClientCore::multi(wire::Opcode opcode,
     }
     if (multi.left.empty()) break;
     if (multi.round > 0) {
-      const Duration wait =
-          back_off.next(reactor().random(), std::chrono::microseconds(multi.retry_after_us));
+      const Duration wait = back_off.next_asked(reactor().random(), multi.retry_after_us);
       if (multi.until - reactor().now() <= wait) {
         for (const uint32_t i : multi.left) {
           multi.results[i] = fail(out_of_time(multi.last, multi.where));

@@ -120,6 +120,19 @@ TEST_F(MultiTest, WhatAServerLeftOverIsSentAgain) {
   EXPECT_EQ(stores_[0].last_version, 20u) << "each was written once";
 }
 
+TEST_F(MultiTest, AWaitThatIsAskedForHasABound) {
+  auto core = make();
+  bool refused = false;
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (refused) return stores_[0].answer(node, call);
+    refused = true;
+    node.error(call, StatusCode::kRetry, ~uint32_t{0});
+  };
+  for (const auto& written : world_.run(core->multi_write(operations(20, "v")))) {
+    EXPECT_TRUE(written.has_value());
+  }
+}
+
 TEST_F(MultiTest, FollowsATabletThatMoved) {
   two_servers();
   auto core = make();
