@@ -12,6 +12,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -389,16 +390,21 @@ func (c *Client) Enumerate(ctx context.Context, tableID uint64, visit func(Objec
 	return nil
 }
 
-// hashRange is a range of hashes, inclusive; its objects before cursor were visited. A cursor is a place in
-// an order that depends only on the hashes, so it is valid for every owner of a part of the range.
-type hashRange struct{ start, end, cursor uint64 }
+// hashRange is a range of hashes, inclusive; its objects before cursor were visited, and at the cursor those
+// with keys up to afterKey. A cursor is a place in an order that depends only on the hashes, so it is valid for
+// every owner of a part of the range.
+type hashRange struct {
+	start, end, cursor uint64
+	afterKey           []byte
+}
 
 // enumerateRange visits the part of a range that is in its first tablet, and returns the rest of the range.
 func (c *Client) enumerateRange(ctx context.Context, tableID uint64, r hashRange, visit func(Object) error) (later []hashRange, err error) {
 	const pageBytes = 1 << 20
 	call := tabletCall{request: request{op: wire.OpEnumerate, repeatable: true}, tableID: tableID, hash: r.start}
 	for {
-		body := &wire.Enumerate{TableID: tableID, StartHash: r.start, Cursor: r.cursor, MaxBytes: pageBytes}
+		body := &wire.Enumerate{TableID: tableID, StartHash: r.start, Cursor: r.cursor, MaxBytes: pageBytes,
+			SplitsHashes: true, AfterKey: r.afterKey}
 		call.body = body.Encode(nil)
 		var page wire.Page
 		server, err := c.callTablet(ctx, call, &page)
@@ -414,16 +420,19 @@ func (c *Client) enumerateRange(ctx context.Context, tableID uint64, r hashRange
 			}
 		}
 		if page.TabletEnd < r.end {
-			later = append(later, hashRange{page.TabletEnd + 1, r.end, r.cursor})
+			later = append(later, hashRange{page.TabletEnd + 1, r.end, r.cursor, r.afterKey})
 			r.end = page.TabletEnd
 		}
 		if page.Done {
 			return later, nil
 		}
-		if page.NextCursor == r.cursor && len(page.Objects) == 0 {
+		if len(page.Objects) == 0 && (page.NextCursor == r.cursor || page.WithinHash) {
 			return nil, failure(ProtocolError, "enumeration of table %d does not move on", tableID)
 		}
-		r.cursor = page.NextCursor
+		r.cursor, r.afterKey = page.NextCursor, nil
+		if page.WithinHash {
+			r.afterKey = bytes.Clone(page.Objects[len(page.Objects)-1].Key)
+		}
 		if call.only = server; page.CursorIsPlace { // the cursor of a server of an earlier version is valid only
 			// there
 			call.only = 0

@@ -587,6 +587,42 @@ func TestAScanStaysWithTheServerOfItsCursor(t *testing.T) {
 	}
 }
 
+// TestAScanGoesOnAmongObjectsOfOneHash: a page may end between two of them.
+func TestAScanGoesOnAmongObjectsOfOneHash(t *testing.T) {
+	f, c, table, ctx := setUp(t, 1, 1)
+	keys := []string{"a", "b", "c", "d", "e"}
+	f.set(func(_ int, h wire.Header, body []byte, conn *fakeConn) bool {
+		if h.Opcode != wire.OpEnumerate {
+			return false
+		}
+		var e wire.Enumerate
+		f.decode(e.Decode(body))
+		page := wire.Page{TabletEnd: ^uint64(0), CursorIsPlace: true, Done: true}
+		for _, key := range keys {
+			if e.Cursor > 5 || e.Cursor == 5 && key <= string(e.AfterKey) {
+				continue
+			}
+			if len(page.Objects) == 2 {
+				page.Done, page.WithinHash, page.NextCursor = false, true, 5
+				break
+			}
+			page.Objects = append(page.Objects, wire.Object{Version: 1, Key: []byte(key)})
+		}
+		conn.reply(h, OK, page.Encode(nil))
+		return true
+	})
+	seen := ""
+	want(t, c.Enumerate(ctx, table, func(o Object) error {
+		if seen += string(o.Key); len(seen) > len(keys) {
+			return errors.New("the scan does not move on")
+		}
+		return nil
+	}), OK)
+	if seen != strings.Join(keys, "") {
+		t.Errorf("visited %q", seen)
+	}
+}
+
 func TestAScanThatDoesNotMoveOn(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	f.set(func(_ int, h wire.Header, _ []byte, conn *fakeConn) bool {

@@ -76,6 +76,8 @@ Result<ScanPage> ScanPage::parse(std::string body, bool keys_only) {
     const uint64_t bytes =
         sizeof object + object.key_length + (keys_only ? 0 : uint64_t{object.value_length});
     if (bytes > left) return bad();
+    page.last_key_at_ = probe.offset_ + sizeof object;
+    page.last_key_length_ = object.key_length;
     probe.offset_ += bytes;
   }
   if (probe.offset_ != probe.body_.size()) return bad();
@@ -413,21 +415,23 @@ Task<Result<Incremented>> ClientCore::increment_reply(TabletCall call) {
 
 /// If the tablet ends before the range does, the rest of the range is scanned later from the same
 /// cursor, because all objects of the range before the cursor were returned already.
-Status ClientCore::move_on(ScanPosition& position, const wire::EnumerateReply& page,
-                           uint64_t server_id) {
+Status ClientCore::move_on(ScanPosition& position, const ScanPage& scanned, uint64_t server_id) {
+  const wire::EnumerateReply& page = scanned.header();
   ScanPosition::Range& range = position.range;
   if (page.tablet_end < range.start_hash) {
     return {StatusCode::kProtocolError, "the server's tablet ends before it starts"};
   }
-  if (page.done == 0 && page.next_cursor == range.cursor && page.count == 0) {
+  const bool within_hash = page.within_hash != 0;
+  if (page.done == 0 && page.count == 0 && (page.next_cursor == range.cursor || within_hash)) {
     return {StatusCode::kProtocolError, "the server's scan does not move on"};
   }
   if (page.tablet_end < range.end_hash) {
-    position.later.push_back({page.tablet_end + 1, range.end_hash, range.cursor});
+    position.later.push_back({page.tablet_end + 1, range.end_hash, range.cursor, range.after_key});
     range.end_hash = page.tablet_end;
   }
   position.server_id = page.cursor_is_place != 0 ? 0 : server_id;
   range.cursor = page.next_cursor;
+  range.after_key = within_hash ? scanned.last_key() : ByteView();
   if (page.done == 0) return {};
   position.server_id = 0;
   position.done = position.later.empty();
@@ -440,12 +444,17 @@ Status ClientCore::move_on(ScanPosition& position, const wire::EnumerateReply& p
 Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& position,
                                              bool keys_only, uint32_t page_bytes, Timeout timeout) {
   if (position.done) co_return ScanPage{};
-  const wire::EnumerateRequest request{table_id, position.range.start_hash, position.range.cursor,
-                                       page_bytes, keys_only ? 1u : 0u};
+  using wire::EnumerateRequest;
+  const ScanPosition::Range& range = position.range;
+  uint16_t flags = EnumerateRequest::kSplitsHashes;
+  if (keys_only) flags |= EnumerateRequest::kKeysOnly;
+  const EnumerateRequest request{table_id,     range.start_hash,
+                                 range.cursor, page_bytes,
+                                 flags,        static_cast<uint16_t>(range.after_key.size())};
   TabletCall call{.table_id = table_id,
                   .hash = position.range.start_hash,
                   .opcode = wire::Opcode::kEnumerate,
-                  .body = body_of(request, {}),
+                  .body = body_of(request, range.after_key),
                   .refused = {},
                   .only_server_id = position.server_id,
                   .timeout = timeout};
@@ -453,7 +462,7 @@ Task<Result<ScanPage>> ClientCore::scan_page(uint64_t table_id, ScanPosition& po
   if (!reply) co_return fail(std::move(reply.error()));
   auto page = ScanPage::parse(std::move(reply->body), keys_only);
   if (!page) co_return page;
-  Status moved = move_on(position, page->header(), reply->server_id);
+  Status moved = move_on(position, *page, reply->server_id);
   if (!moved.ok()) co_return fail(std::move(moved));
   co_return page;
 }

@@ -67,11 +67,15 @@ class ScanPage {
   /// The next object, valid during the page's lifetime; none at the end.
   std::optional<ScannedObject> next();
   const wire::EnumerateReply& header() const { return header_; }
+  /// The key of the last object; empty in an empty page.
+  ByteView last_key() const { return ByteView(body_).substr(last_key_at_, last_key_length_); }
 
  private:
   std::string body_;
   size_t offset_ = 0;
   uint32_t left_ = 0;
+  size_t last_key_at_ = 0;
+  uint16_t last_key_length_ = 0;
   bool keys_only_ = false;
   wire::EnumerateReply header_{};
 };
@@ -128,11 +132,13 @@ class ClientCore {
 
   /// The position of a scan; starts at the beginning of the table.
   struct ScanPosition {
-    /// A range of hashes, inclusive; its objects before `cursor` were returned.
+    /// A range of hashes, inclusive; its objects before `cursor` were returned, and at the cursor
+    /// those with keys up to `after_key`.
     struct Range {
       uint64_t start_hash = 0;
       uint64_t end_hash = ~uint64_t{0};
       uint64_t cursor = 0;
+      std::string after_key;
     };
     Range range;               // the range being read
     std::vector<Range> later;  // remaining ranges; the last one is next
@@ -146,8 +152,7 @@ class ClientCore {
                                    uint32_t page_bytes = kPageBytes, Timeout timeout = {});
 
  private:
-  static Status move_on(ScanPosition& position, const wire::EnumerateReply& page,
-                        uint64_t server_id);
+  static Status move_on(ScanPosition& position, const ScanPage& scanned, uint64_t server_id);
   /// Identifies the tablet that is called.
   struct TabletKey {
     uint64_t table_id = 0;

@@ -565,6 +565,45 @@ TEST_F(CoreTest, AScanGoesOnWhenItsTabletMovesAndIsSplit) {
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), hashes.size());
 }
 
+/// All keys have one hash: place 5. Two objects a page.
+void answer_one_hash(FakeNode& node, const FakeNode::Call& call,
+                     const std::vector<std::string>& keys) {
+  const auto request = load<wire::EnumerateRequest>(call.body.data());
+  const std::string after = call.body.substr(sizeof request);
+  wire::EnumerateReply header{};
+  header.tablet_end = ~uint64_t{0};
+  header.cursor_is_place = header.done = 1;
+  std::string objects;
+  for (const std::string& key : keys) {
+    if (request.cursor > 5 || (request.cursor == 5 && key <= after)) continue;
+    if (header.count == 2) {
+      header.done = 0;
+      header.within_hash = 1;
+      header.next_cursor = 5;
+      break;
+    }
+    ++header.count;
+    const wire::EnumeratedObject object{1, 1, static_cast<uint16_t>(key.size()), 0};
+    objects.append(bytes_of(object)).append(key).append("v");
+  }
+  node.ok(call, std::string(bytes_of(header)) + objects);
+}
+
+TEST_F(CoreTest, AScanGoesOnAmongObjectsOfOneHash) {
+  answers_[0] = [&](FakeNode& node, const FakeNode::Call& call) {
+    answer_one_hash(node, call, {"a", "b", "c", "d", "e"});
+  };
+  auto core = make();
+  ClientCore::ScanPosition position;
+  std::string seen;
+  for (int pages = 0; pages < 10 && !position.done; ++pages) {
+    auto page = world_.run(core->scan_page(3, position, false));
+    ASSERT_TRUE(page.has_value()) << page.error().to_string();
+    while (const auto object = page->next()) seen += object->key;
+  }
+  EXPECT_EQ(seen, "abcde");
+}
+
 TEST(ScanPageTest, RefusesEveryTruncationAndAnyLie) {
   wire::EnumerateReply header{};
   header.count = 2;

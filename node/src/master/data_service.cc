@@ -282,13 +282,17 @@ void DataService::refuse_value(const Request& request, uint32_t value_length,
 void DataService::enumerate(const Request& request) {
   wire::EnumerateRequest fixed;
   ByteView rest;
-  if (!split(request.body, fixed, rest) || !rest.empty()) {
+  const bool whole = split(request.body, fixed, rest);
+  const bool splits_hashes = whole && (fixed.flags & wire::EnumerateRequest::kSplitsHashes) != 0;
+  if (!whole || rest.size() != (splits_hashes ? fixed.after_key_length : 0)) {
     return reply_error(transport_, request.reply, malformed("enumerate", request.body.size()));
   }
   if (store_ == nullptr) return refuse(request, StatusCode::kRetry, {});
   store::EnumerateLimits limits;
   limits.max_bytes = std::min(fixed.max_bytes, kMaxPageBytes);
-  limits.keys_only = (fixed.flags & 1) != 0;
+  limits.keys_only = (fixed.flags & wire::EnumerateRequest::kKeysOnly) != 0;
+  limits.splits_hashes = splits_hashes;
+  limits.after_key = rest;
   limits.max_buckets = kMaxPageBuckets;
   limits.max_entries = kMaxPageEntries;
   store::EnumerateResult page;
@@ -311,8 +315,8 @@ void DataService::enumerate(const Request& request) {
   }
   reply.handle = request.reply;
   reply.depends_on = page.depends_on;
-  reply.set_fixed(wire::EnumerateReply{
-      page.next_cursor, page.tablet_end, page.count, static_cast<uint8_t>(page.done), 1, {}});
+  reply.set_fixed(wire::EnumerateReply{page.next_cursor, page.tablet_end, page.count, page.done, 1,
+                                       page.within_hash, 0});
   replies_.send(std::move(reply));
 }
 

@@ -2,6 +2,7 @@
 // server.
 #include <algorithm>
 #include <bit>
+#include <string>
 #include <vector>
 
 #include "base/hash.h"
@@ -29,6 +30,17 @@ uint64_t hash_of(uint64_t table_id, const EntryView& entry) {
                                    entry.load_at<log::TombstoneBody>(0).key_length);
 }
 
+/// The key of an object or a tombstone.
+std::string key_of(const EntryView& entry) {
+  const bool object = entry.type() == EntryType::kObject;
+  const uint32_t offset = object ? log::ObjectView::key_offset : log::TombstoneView::key_offset;
+  std::string key(object ? entry.load_at<log::ObjectBody>(0).key_length
+                         : entry.load_at<log::TombstoneBody>(0).key_length,
+                  '\0');
+  entry.read(offset, key.data(), static_cast<uint32_t>(key.size()));
+  return key;
+}
+
 /// A page that is being filled. Entries are added by rising place.
 class Page {
  public:
@@ -36,8 +48,9 @@ class Page {
       : limits_(limits), out_(out), result_(result) {}
 
   enum class Added : uint8_t { kYes, kFull, kRunTooLong };
-  /// kFull: the next page begins at next_place(). Objects with the same hash must be in one page,
-  /// because a cursor cannot separate them.
+  /// kFull: the next page begins at next_place(). Objects with the same hash are in one page, if
+  /// they fit in one, because a cursor cannot separate them. kRunTooLong: they do not, and the page
+  /// has the first of them.
   Added add(uint64_t place, const log::ObjectView& object) {
     if (place != run_place_ || result_.count == 0) {
       run_place_ = place;
@@ -96,6 +109,7 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
   if (out.empty()) return StatusCode::kInvalidArgument;
   result.tablet_end = tablet->end_hash;
   const uint64_t step = uint64_t{1} << (64 - std::countr_zero(table_.bucket_count()));
+  const uint64_t first = cursor;
   Page page(limits, out, result);
   std::vector<Candidate> candidates;
   uint32_t entries = 0;
@@ -103,19 +117,30 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
     result.next_cursor = cursor;
     if (seen == limits.max_buckets || entries >= limits.max_entries) return StatusCode::kOk;
     candidates.clear();
-    table_.scan_bucket(table_.bucket_of(place_of(cursor)),
-                       [&](const char* address, uint16_t, uint32_t) {
-                         ++entries;
-                         const EntryView entry = log_.entry(address);
-                         if (entry.load_at<uint64_t>(0) != table_id)
-                           return;  // the first field of both kinds of body
-                         const uint64_t hash = hash_of(table_id, entry);
-                         if (tablet->contains(table_id, hash) && place_of(hash) >= cursor) {
-                           candidates.push_back({place_of(hash), address});
-                         }
-                       });
-    std::ranges::sort(candidates, {}, &Candidate::place);
-    for (const Candidate& candidate : candidates) {
+    table_.scan_bucket(
+        table_.bucket_of(place_of(cursor)), [&](const char* address, uint16_t, uint32_t) {
+          ++entries;
+          const EntryView entry = log_.entry(address);
+          if (entry.load_at<uint64_t>(0) != table_id)
+            return;  // the first field of both kinds of body
+          const uint64_t hash = hash_of(table_id, entry);
+          const uint64_t place = place_of(hash);
+          if (!tablet->contains(table_id, hash) || place < cursor) return;
+          if (place == first && !limits.after_key.empty() && key_of(entry) <= limits.after_key) {
+            return;  // it was in a page before
+          }
+          candidates.push_back({place, address});
+        });
+    // A heap: of very many objects with one hash only those of this page are put in order.
+    const auto comes_later = [this](const Candidate& a, const Candidate& b) {
+      if (a.place != b.place) return a.place > b.place;
+      return key_of(log_.entry(a.address)) > key_of(log_.entry(b.address));
+    };
+    std::ranges::make_heap(candidates, comes_later);
+    while (!candidates.empty()) {
+      std::ranges::pop_heap(candidates, comes_later);
+      const Candidate candidate = candidates.back();
+      candidates.pop_back();
       const EntryView entry = log_.entry(candidate.address);
       // An object that is left out because its delete is fresh depends on that delete, too.
       result.depends_on = std::max(result.depends_on, dependency(candidate.address));
@@ -125,8 +150,9 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
         continue;
       }
       const Page::Added added = page.add(candidate.place, *object);
-      if (added == Page::Added::kRunTooLong) return StatusCode::kInternal;
       if (added == Page::Added::kYes) continue;
+      result.within_hash = added == Page::Added::kRunTooLong;
+      if (result.within_hash && !limits.splits_hashes) return StatusCode::kInternal;
       result.next_cursor = page.next_place();
       return StatusCode::kOk;
     }

@@ -62,13 +62,18 @@ struct EnumerateLimits {
   // them are looked at, too.
   uint32_t max_buckets = 1 << 16;
   uint32_t max_entries = ~uint32_t{0};
+  /// The caller can go on between objects with the same hash. Otherwise more of them than fit in
+  /// `out` or in 3 MiB are INTERNAL.
+  bool splits_hashes = false;
+  ByteView after_key{};  // not empty: at the cursor's own place, only objects with a later key
 };
 
 struct EnumerateResult {
   uint32_t count = 0;  // objects returned; can be 0 before the end
   bool done = false;
   uint64_t next_cursor = 0;
-  uint64_t tablet_end = 0;  // inclusive
+  bool within_hash = false;  // next_cursor is the last object's place; more of its hash follow
+  uint64_t tablet_end = 0;   // inclusive
   log::LogPosition depends_on;
 };
 

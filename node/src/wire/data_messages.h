@@ -156,12 +156,19 @@ inline constexpr uint32_t kMaxMultiCount = 16'384;
 /// kEnumerate: a page of the objects of the tablet that holds start_hash. The first call passes
 /// cursor 0; later calls pass next_cursor. An object that exists during the whole scan is returned
 /// exactly once, even if the tablet moves or is split (docs/design/wire.md#scans).
+///
+/// With kSplitsHashes a page may end between objects with the same hash. The next request then has
+/// the last object's key after its fixed part.
 struct __attribute__((packed)) EnumerateRequest {
+  static constexpr uint16_t kKeysOnly = 1;      // values are left out
+  static constexpr uint16_t kSplitsHashes = 2;  // servers of earlier versions ignore it
+
   uint64_t table_id;
   uint64_t start_hash;  // any hash in the tablet
   uint64_t cursor;
   uint32_t max_bytes;  // of the reply's body; at least one object is returned
-  uint32_t flags;      // bit 0: keys and versions only, values left out
+  uint16_t flags;
+  uint16_t after_key_length;
 };
 static_assert(sizeof(EnumerateRequest) == 32);
 
@@ -174,7 +181,10 @@ struct __attribute__((packed)) EnumerateReply {
   /// 1: next_cursor is a place in the order of hashes, which is valid on every server. 0: the
   /// cursor of a server of an earlier version, valid only there.
   uint8_t cursor_is_place;
-  uint8_t reserved[2];
+  /// 1: next_cursor is the place of the last object, and more objects with its hash follow. Only
+  /// for requests with kSplitsHashes.
+  uint8_t within_hash;
+  uint8_t reserved;
 };
 static_assert(sizeof(EnumerateReply) == 24);
 

@@ -187,8 +187,10 @@ void check_enumerate_request(Vector& v) {
   request.start_hash = v.number<uint64_t>("start_hash");
   request.cursor = v.number<uint64_t>("cursor");
   request.max_bytes = v.number<uint32_t>("max_bytes");
-  request.flags = v.number<uint32_t>("flags");
-  check_bytes(std::string(bytes_of(request)), v);
+  request.flags = v.number<uint16_t>("flags");
+  const std::string after = v.left().contains("after_key") ? v.hex("after_key") : "";
+  request.after_key_length = static_cast<uint16_t>(after.size());
+  check_bytes(std::string(bytes_of(request)) + after, v);
 }
 void check_enumerate_reply(Vector& v) {
   EnumerateReply reply{};
@@ -198,6 +200,7 @@ void check_enumerate_reply(Vector& v) {
   if (v.left().contains("cursor_is_place")) {
     reply.cursor_is_place = v.number<uint8_t>("cursor_is_place");
   }
+  if (v.left().contains("within_hash")) reply.within_hash = v.number<uint8_t>("within_hash");
   reply.count = v.number<uint32_t>("objects");
   std::string body(bytes_of(reply));
   for (uint32_t i = 0; i < reply.count; ++i) {

@@ -129,22 +129,30 @@ type Enumerate struct {
 	TableID, StartHash, Cursor uint64
 	MaxBytes                   uint32
 	KeysOnly                   bool
+	// SplitsHashes: a page may end between objects with the same hash. The next request then has the last
+	// object's key.
+	SplitsHashes bool
+	AfterKey     []byte
 }
 
 // Encode appends the body.
 func (e *Enumerate) Encode(to []byte) []byte {
 	to = order.AppendUint64(order.AppendUint64(order.AppendUint64(to, e.TableID), e.StartHash), e.Cursor)
-	flags := uint32(0)
-	if e.KeysOnly {
-		flags = 1
-	}
-	return order.AppendUint32(order.AppendUint32(to, e.MaxBytes), flags)
+	flags := uint16(bit(e.KeysOnly)) | uint16(bit(e.SplitsHashes))<<1
+	to = order.AppendUint16(order.AppendUint32(to, e.MaxBytes), flags)
+	return append(order.AppendUint16(to, uint16(len(e.AfterKey))), e.AfterKey...)
 }
 
 // Decode reads the body.
 func (e *Enumerate) Decode(from []byte) error {
 	r := NewReader(from)
-	e.TableID, e.StartHash, e.Cursor, e.MaxBytes, e.KeysOnly = r.U64(), r.U64(), r.U64(), r.U32(), r.U32()&1 != 0
+	e.TableID, e.StartHash, e.Cursor, e.MaxBytes = r.U64(), r.U64(), r.U64(), r.U32()
+	flags := r.U16()
+	e.KeysOnly, e.SplitsHashes = flags&1 != 0, flags&2 != 0
+	e.AfterKey = nil
+	if n := int(r.U16()); n > 0 {
+		e.AfterKey = r.Bytes(n)
+	}
 	return r.Done()
 }
 
@@ -166,13 +174,14 @@ type Page struct {
 	NextCursor, TabletEnd uint64
 	Done                  bool
 	CursorIsPlace         bool // valid on every server
+	WithinHash            bool // NextCursor is the last object's place; more objects with its hash follow
 	Objects               []Object
 }
 
 // Encode appends the body.
 func (p *Page) Encode(to []byte) []byte {
 	to = order.AppendUint64(order.AppendUint64(to, p.NextCursor), p.TabletEnd)
-	to = append(order.AppendUint32(to, uint32(len(p.Objects))), bit(p.Done), bit(p.CursorIsPlace), 0, 0)
+	to = append(order.AppendUint32(to, uint32(len(p.Objects))), bit(p.Done), bit(p.CursorIsPlace), bit(p.WithinHash), 0)
 	for _, o := range p.Objects {
 		to = order.AppendUint32(order.AppendUint64(to, o.Version), uint32(len(o.Value)))
 		to = order.AppendUint16(order.AppendUint16(to, uint16(len(o.Key))), 0)
@@ -186,8 +195,8 @@ func (p *Page) Decode(from []byte) error {
 	r := NewReader(from)
 	p.NextCursor, p.TabletEnd = r.U64(), r.U64()
 	n := r.count()
-	p.Done, p.CursorIsPlace = r.U8() != 0, r.U8() != 0
-	r.Bytes(2)
+	p.Done, p.CursorIsPlace, p.WithinHash = r.U8() != 0, r.U8() != 0, r.U8() != 0
+	r.U8()
 	p.Objects = nil
 	for range n {
 		o := Object{Version: r.U64()}
