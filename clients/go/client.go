@@ -252,11 +252,23 @@ func (c *Client) GetTable(ctx context.Context, name string) (*Table, error) {
 
 // ListTables returns all tables, ordered by id.
 func (c *Client) ListTables(ctx context.Context) ([]Table, error) {
-	answer := &wire.Tables{}
-	if err := c.control(ctx, wire.OpListTables, wire.Empty{}, answer, safe); err != nil {
-		return nil, err
+	ctx, cancel := bounded(ctx) // of all pages together
+	defer cancel()
+	var tables []Table
+	for page := (wire.ListTables{MaxBytes: 1 << 20}); ; {
+		answer := &wire.Tables{}
+		if err := c.control(ctx, wire.OpListTables, &page, answer, safe); err != nil {
+			return nil, err
+		}
+		tables = append(tables, answer.Tables...)
+		if answer.NextID == 0 {
+			return tables, nil
+		}
+		if answer.NextID <= page.FirstID {
+			return nil, failure(ProtocolError, "the list of tables does not move on from %d", page.FirstID)
+		}
+		page.FirstID = answer.NextID
 	}
-	return answer.Tables, nil
 }
 
 func checkName(name string) error {

@@ -397,6 +397,29 @@ func (f *fakeStore) enumerate(index int, h wire.Header, body []byte, c *fakeConn
 	c.reply(h, OK, page.Encode(nil))
 }
 
+// listTables gives pages of one table.
+func (f *fakeStore) listTables(h wire.Header, body []byte, c *fakeConn) {
+	var r wire.ListTables
+	f.decode(r.DecodeIn(c.version, body))
+	if r.MaxBytes == 0 {
+		c.control(h, &wire.Tables{Tables: f.tables})
+		return
+	}
+	page := &wire.Tables{}
+	for _, t := range f.tables {
+		switch {
+		case t.ID < r.FirstID:
+		case len(page.Tables) > 0:
+			page.NextID = t.ID
+			c.control(h, page)
+			return
+		default:
+			page.Tables = append(page.Tables, t)
+		}
+	}
+	c.control(h, page)
+}
+
 func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
 	switch h.Opcode {
 	case wire.OpGetClusterInfo:
@@ -427,7 +450,7 @@ func (f *fakeStore) control(h wire.Header, body []byte, c *fakeConn) {
 		}
 		c.fail(h, NotFound, "no such table")
 	case wire.OpListTables:
-		c.control(h, &wire.Tables{Tables: f.tables})
+		f.listTables(h, body, c)
 	case wire.OpDropTable:
 		var r wire.DropTable
 		f.decode(r.DecodeIn(c.version, body))

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/hash.h"
@@ -162,10 +163,21 @@ Task<Result<wire::TableInfo>> ClientCore::open_table(std::string name, Timeout t
 Task<Result<std::vector<wire::TableInfo>>> ClientCore::list_tables(Timeout timeout) {
   const Time until = deadline(timeout);
   if (Status status = co_await introduce(until); !status.ok()) co_return fail(std::move(status));
-  auto reply = co_await coordinator_.call<wire::ListTablesReply>(
-      wire::Opcode::kListTables, wire::Empty{}, Repeat::kSafe, until);
-  if (!reply) co_return fail(std::move(reply.error()));
-  co_return std::move(reply->tables);
+  std::vector<wire::TableInfo> tables;
+  wire::ListTablesRequest page{.first_id = 0, .max_bytes = 1 << 20};
+  do {
+    auto reply = co_await coordinator_.call<wire::ListTablesReply>(wire::Opcode::kListTables, page,
+                                                                   Repeat::kSafe, until);
+    if (!reply) co_return fail(std::move(reply.error()));
+    if (reply->next_id != 0 && reply->next_id <= page.first_id) {
+      co_return fail(StatusCode::kProtocolError,
+                     "the coordinator's list of tables does not move on");
+    }
+    tables.insert(tables.end(), std::make_move_iterator(reply->tables.begin()),
+                  std::make_move_iterator(reply->tables.end()));
+    page.first_id = reply->next_id;
+  } while (page.first_id != 0);
+  co_return tables;
 }
 
 Task<Status> ClientCore::drop_table(std::string name, Timeout timeout) {

@@ -467,6 +467,30 @@ TEST_F(CoreTest, ACoordinatorThatGivesAMapWithAGapIsNotBelieved) {
   EXPECT_EQ(world_.run(core->open_table("things")).error().code(), StatusCode::kProtocolError);
 }
 
+TEST_F(CoreTest, TablesAreListedPageByPage) {
+  const Answer as_usual = coordinate_;
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    if (call.opcode != wire::Opcode::kListTables) return as_usual(node, call);
+    wire::ListTablesRequest request;
+    ASSERT_TRUE(wire::decode(call.body, call.handle.version, request));
+    EXPECT_GT(request.max_bytes, 0u);
+    wire::ListTablesReply reply;
+    reply.tables.push_back({.table_id = request.first_id, .name = "t", .tablets = {}});
+    reply.next_id = request.first_id < 4 ? request.first_id + 1 : 0;
+    node.ok(call, wire::encode(reply, call.handle.version));
+  };
+  auto core = make();
+  const auto tables = world_.run(core->list_tables());
+  ASSERT_TRUE(tables.has_value()) << tables.error().to_string();
+  ASSERT_EQ(tables->size(), 5u);
+  EXPECT_EQ(tables->back().table_id, 4u);
+  coordinate_ = [&](FakeNode& node, const FakeNode::Call& call) {
+    const wire::ListTablesReply stuck{.tables = {}, .next_id = 1};
+    node.ok(call, wire::encode(stuck, call.handle.version));
+  };
+  EXPECT_EQ(world_.run(core->list_tables()).error().code(), StatusCode::kProtocolError);
+}
+
 /// Answers an enumeration with two objects a page.
 void answer_scan(FakeNode& node, const FakeNode::Call& call, const std::vector<std::string>& keys,
                  uint64_t tablet_end) {

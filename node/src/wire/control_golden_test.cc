@@ -44,6 +44,7 @@ ordered_json all_messages() {
   RC_ADD(CreateTableRequest);
   RC_ADD(DropTableRequest);
   RC_ADD(GetTableRequest);
+  RC_ADD(ListTablesRequest);
   RC_ADD(ListTablesReply);
   RC_ADD(ServerList);
   RC_ADD(GetServerListRequest);
@@ -101,6 +102,24 @@ TEST(ControlGolden, EachMessageHasTheBytesOfEachVersion) {
     }
   }
   EXPECT_EQ(golden.size(), now.size()) << "regenerate the file, see above";
+}
+
+/// Peers of an earlier version ask for the whole list, and send it.
+TEST(ControlGolden, ListsOfTablesFromBeforePages) {
+  ListTablesRequest request{.first_id = 5, .max_bytes = 5};
+  ASSERT_TRUE(decode(encode(Empty{}, 2), 2, request));
+  EXPECT_EQ(request.max_bytes, 5u) << "not sent";
+  ListTablesReply reply{.tables = {}, .next_id = 0};
+  const std::string one_table{
+      "\x1d\0\0\0\x01\0\0\0\x15\0\0\0\x08\0\0\0\0\0\0\0"
+      "\x05\0\0\0empty\0\0\0\0",
+      33};
+  ASSERT_TRUE(decode(one_table, 2, reply));
+  ASSERT_EQ(reply.tables.size(), 1u);
+  EXPECT_EQ(reply.tables[0].name, "empty");
+  EXPECT_EQ(reply.next_id, 0u);
+  Empty nothing;
+  EXPECT_TRUE(decode(encode(ListTablesRequest{.first_id = 5, .max_bytes = 5}, 2), 2, nothing));
 }
 
 }  // namespace

@@ -90,12 +90,24 @@ struct GetTableRequest {
   }
 };
 
-/// kListTables: Empty -> ListTablesReply, ordered by id.
+/// kListTables: ListTablesRequest -> ListTablesReply, ordered by id. Clients of earlier versions
+/// send Empty, and get the whole list, if it fits into a message.
+struct ListTablesRequest {
+  uint64_t first_id = 0;   // 0, then next_id of the previous page
+  uint32_t max_bytes = 0;  // of the page's tables; at least one is returned. 0: the whole list
+  template <class V>
+  void fields(V& v) {
+    v.since(2, first_id, max_bytes);
+  }
+};
+
 struct ListTablesReply {
   std::vector<TableInfo> tables;
+  uint64_t next_id = 0;  // 0: there are no more
   template <class V>
   void fields(V& v) {
     v(tables);
+    v.since(2, next_id);
   }
 };
 

@@ -292,7 +292,14 @@ void check_list_tables(Vector& v) {
     reply.tables[i] = table_of(v, "tables." + std::to_string(i) + ".", false);
     reply.tables[i].tablets = decoded.tables[i].tablets;
   }
+  if (v.version >= 2) reply.next_id = v.number<uint64_t>("next_id");
   check_message(reply, v);
+}
+void check_list_tables_request(Vector& v) {
+  ListTablesRequest request;
+  request.first_id = v.number<uint64_t>("first_id");
+  request.max_bytes = v.number<uint32_t>("max_bytes");
+  check_message(request, v);
 }
 
 void check_empty(Vector& v) {
@@ -324,6 +331,7 @@ const std::map<std::string, Check> kChecks = {
     {"DropTableRequest", check_drop_table},
     {"GetTableRequest", check_get_table},
     {"TableInfo", check_table_info},
+    {"ListTablesRequest", check_list_tables_request},
     {"ListTablesReply", check_list_tables},
     {"Empty", check_empty},
 };

@@ -380,8 +380,41 @@ func (t *Table) EncodeIn(version uint16, to []byte) []byte { return encodeIn(ver
 // DecodeIn reads the body.
 func (t *Table) DecodeIn(version uint16, from []byte) error { return decodeIn(version, from, t.decode) }
 
+// ListTables asks for a page of the tables with ids from FirstID on. Without MaxBytes, and in version 1, it asks
+// for the whole list.
+type ListTables struct {
+	FirstID  uint64
+	MaxBytes uint32
+}
+
+// EncodeIn appends the body.
+func (l *ListTables) EncodeIn(version uint16, to []byte) []byte {
+	return encodeIn(version, to, func(w *writer) {
+		w.structure(func() {
+			if version >= Extensible {
+				w.u64(l.FirstID)
+				w.u32(l.MaxBytes)
+			}
+		})
+	})
+}
+
+// DecodeIn reads the body.
+func (l *ListTables) DecodeIn(version uint16, from []byte) error {
+	return decodeIn(version, from, func(r *Reader) {
+		r.structure(func() {
+			if *l = (ListTables{}); r.since(Extensible) {
+				l.FirstID, l.MaxBytes = r.U64(), r.U32()
+			}
+		})
+	})
+}
+
 // Tables is the answer to ListTables.
-type Tables struct{ Tables []Table }
+type Tables struct {
+	Tables []Table
+	NextID uint64 // 0: there are no more
+}
 
 // EncodeIn appends the body.
 func (l *Tables) EncodeIn(version uint16, to []byte) []byte {
@@ -391,6 +424,9 @@ func (l *Tables) EncodeIn(version uint16, to []byte) []byte {
 			for i := range l.Tables {
 				l.Tables[i].encode(w)
 			}
+			if version >= Extensible {
+				w.u64(l.NextID)
+			}
 		})
 	})
 }
@@ -399,7 +435,7 @@ func (l *Tables) EncodeIn(version uint16, to []byte) []byte {
 func (l *Tables) DecodeIn(version uint16, from []byte) error {
 	return decodeIn(version, from, func(r *Reader) {
 		r.structure(func() {
-			l.Tables = nil
+			l.Tables, l.NextID = nil, 0
 			for range r.count() {
 				var t Table
 				t.decode(r)
@@ -407,6 +443,9 @@ func (l *Tables) DecodeIn(version uint16, from []byte) error {
 					break
 				}
 				l.Tables = append(l.Tables, t)
+			}
+			if r.since(Extensible) {
+				l.NextID = r.U64()
 			}
 		})
 	})

@@ -172,17 +172,23 @@ func controls(version uint16) []sample {
 	made := func(name, kind string, body, fresh Control, fields map[string]string) sample {
 		return sample{name + suffix, kind, in{body, version}, in{fresh, version}, fields}
 	}
+	list := &Tables{Tables: []Table{*table, {ID: 8, Name: "empty"}}}
+	listFields := map[string]string{"tables": "2", "tables.0.table_id": "7", "tables.0.name": "books", "tables.1.table_id": "8", "tables.1.name": "empty"}
+	if version >= 2 {
+		list.NextID, listFields["next_id"] = 9, "9"
+	}
 	all := []sample{
 		made("cluster info", "ClusterInfo", info, &ClusterInfo{}, infoFields),
 		made("create table request", "CreateTableRequest", &CreateTable{Name: "books", Span: 4}, &CreateTable{}, map[string]string{"name": "books", "span": "4"}),
 		made("drop table request", "DropTableRequest", &DropTable{Name: "books"}, &DropTable{}, map[string]string{"name": "books"}),
 		made("get table request", "GetTableRequest", &GetTable{ID: 7}, &GetTable{}, map[string]string{"name": "", "table_id": "7"}),
 		made("table info", "TableInfo", table, &Table{}, tableFields),
-		made("list tables reply", "ListTablesReply", &Tables{Tables: []Table{*table, {ID: 8, Name: "empty"}}}, &Tables{},
-			map[string]string{"tables": "2", "tables.0.table_id": "7", "tables.0.name": "books", "tables.1.table_id": "8", "tables.1.name": "empty"}),
+		made("list tables reply", "ListTablesReply", list, &Tables{}, listFields),
 	}
 	if version >= 2 { // in version 1 it takes no byte
-		all = append(all, made("nothing", "Empty", Empty{}, Empty{}, map[string]string{}))
+		all = append(all, made("nothing", "Empty", Empty{}, Empty{}, map[string]string{}),
+			made("list tables request", "ListTablesRequest", &ListTables{FirstID: 7, MaxBytes: 1 << 20}, &ListTables{},
+				map[string]string{"first_id": "7", "max_bytes": "1048576"}))
 	}
 	return all
 }

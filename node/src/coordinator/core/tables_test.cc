@@ -58,6 +58,36 @@ TEST_F(CoordinatorTest, CreatesListsAndDropsTables) {
   EXPECT_EQ(cluster.create("users", 1)->table_id, 3u) << "ids are not reused";
 }
 
+/// So that a list of very many tables fits into messages.
+TEST_F(CoordinatorTest, TablesAreListedInPages) {
+  start(2);
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    ASSERT_TRUE(cluster.create(name, 1).has_value());
+  }
+  ASSERT_TRUE(cluster.drop("c").has_value());
+  const auto page = [this](uint64_t first_id, uint32_t max_bytes) {
+    return *cluster.call<wire::ListTablesReply>(Opcode::kListTables,
+                                                wire::ListTablesRequest{first_id, max_bytes});
+  };
+  const auto whole = page(0, 0);
+  EXPECT_EQ(whole.next_id, 0u);
+  ASSERT_EQ(whole.tables.size(), 4u);
+  const auto bytes = static_cast<uint32_t>(wire::encode(whole.tables[0], wire::kVersionMax).size());
+  for (const uint32_t max_bytes : {1u, bytes, 2 * bytes, 3 * bytes, 1u << 20}) {
+    std::string names;
+    uint64_t pages = 0, next = 0;
+    do {
+      const auto reply = page(next, max_bytes);
+      for (const auto& table : reply.tables) names += table.name;
+      next = reply.next_id;
+      ++pages;
+    } while (next != 0 && pages < 10);
+    EXPECT_EQ(names, "abde");
+    const uint32_t in_a_page = std::clamp(max_bytes / bytes, 1u, 4u);
+    EXPECT_EQ(pages, (4 + in_a_page - 1) / in_a_page);
+  }
+}
+
 TEST_F(CoordinatorTest, TabletsGoToTheLeastLoadedServers) {
   start(4);
   ASSERT_TRUE(cluster.create("a", 3).has_value());

@@ -60,10 +60,24 @@ wire::TableInfo ClusterState::table_info(const TableRecord& table, Side side) co
   return info;
 }
 
-wire::ListTablesReply ClusterState::all_tables(Side side) const {
+wire::ListTablesReply ClusterState::list_tables(const wire::ListTablesRequest& wanted,
+                                                Side side) const {
+  constexpr size_t kMaxPageBytes = 1u << 20;
   wire::ListTablesReply reply;
-  for (const auto& [id, table] : tables) {
-    if (table.state != TableState::kDropping) reply.tables.push_back(table_info(table, side));
+  size_t left = std::min<size_t>(wanted.max_bytes, kMaxPageBytes);
+  for (auto at = tables.lower_bound(wanted.first_id); at != tables.end(); ++at) {
+    const TableRecord& table = at->second;
+    if (table.state == TableState::kDropping) continue;
+    wire::TableInfo info = table_info(table, side);
+    if (wanted.max_bytes != 0) {
+      const size_t bytes = wire::encode(info, wire::kVersionMax).size();
+      if (bytes > left && !reply.tables.empty()) {
+        reply.next_id = table.id;
+        break;
+      }
+      left -= std::min(left, bytes);
+    }
+    reply.tables.push_back(std::move(info));
   }
   return reply;
 }

@@ -151,7 +151,9 @@ struct ClusterState {
 
   /// For clients of `side`.
   wire::TableInfo table_info(const TableRecord& table, Side side) const;
-  wire::ListTablesReply all_tables(Side side) const;
+  wire::ListTablesReply all_tables(Side side) const { return list_tables({}, side); }
+  /// A page of them, ordered by id.
+  wire::ListTablesReply list_tables(const wire::ListTablesRequest& wanted, Side side) const;
   /// The whole list without removed servers; or the changes since `base`, if that is a version of
   /// this leadership.
   wire::ServerList server_list(uint64_t base = 0) const;
