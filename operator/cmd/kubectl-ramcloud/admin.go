@@ -39,13 +39,21 @@ func (p *plugin) adminOf(ctx context.Context, namespace, pod string, use func(ad
 		return err
 	}
 	defer stop()
-	connection, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	connection, err := dial(address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = connection.Close() }()
 	return use(adminpb.NewAdminClient(connection))
+}
+
+// maxAnswer bounds one answer: the tables of a large cluster are the largest.
+const maxAnswer = 64 << 20
+
+func dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 }
 
 // forward opens a local port that is forwarded to a pod's port.

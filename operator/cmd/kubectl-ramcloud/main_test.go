@@ -288,6 +288,25 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
+// TestALongListOfTables: gRPC's own limit is 4 MiB.
+func TestALongListOfTables(t *testing.T) {
+	coordinator, err := fakeadmin.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer coordinator.Stop()
+	coordinator.SetTable(&adminpb.Table{Id: 1, Name: strings.Repeat("t", 5<<20)})
+	connection, err := dial(coordinator.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	reply, err := adminpb.NewAdminClient(connection).ListTables(context.Background(), &adminpb.ListTablesRequest{})
+	if err != nil || len(reply.Tables) != 1 {
+		t.Errorf("%d tables, %v", len(reply.GetTables()), err)
+	}
+}
+
 func TestTop(t *testing.T) {
 	coordinator, err := fakeadmin.Start()
 	if err != nil {
