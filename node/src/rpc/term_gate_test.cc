@@ -190,5 +190,29 @@ TEST_F(TermGateTest, WhatWaitsIsBoundedAndAllOfItIsAnswered) {
   for (auto& c : calls) EXPECT_EQ(c.take(), StatusCode::kRetry);
 }
 
+/// However fast a peer sends messages with different terms, the coordinators are asked for all of
+/// them together, and not again before the pause is over.
+TEST_F(TermGateTest, AFloodOfTermsAsksTheCoordinatorsNowAndThen) {
+  const Time end = sim.clock().now() + 1s;
+  uint64_t term = 6;
+  const auto flood = [&]() -> Task<StatusCode> {
+    while (sim.clock().now() < end) {
+      co_await call<wire::ServerStats>(Opcode::kGetServerStats,
+                                       wire::GetServerStatsRequest{term++, 0});
+    }
+    co_return StatusCode::kOk;
+  };
+  std::vector<Task<StatusCode>> floods;
+  for (int i = 0; i < 16; ++i) {
+    floods.push_back(flood());
+    floods.back().resume();
+  }
+  ASSERT_TRUE(sim.run_until(
+      [&] { return std::ranges::all_of(floods, [](const auto& f) { return f.done(); }); }, 30s));
+  EXPECT_GE(refused("unconfirmed"), 300u);
+  EXPECT_LE(first.asked, 2 * 55) << "directly, and as the leader that the other one names";
+  EXPECT_LE(gate.parked(), TermGate::kMaxParked);
+}
+
 }  // namespace
 }  // namespace ramcloud
