@@ -5,8 +5,8 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
-#include "base/hash.h"
 #include "master/testing/master_fixture.h"
 #include "transport/testing/recorded_replies.h"
 #include "wire/data_messages.h"

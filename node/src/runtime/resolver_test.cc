@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <optional>
-#include <thread>
 
 #include "runtime/epoll_source.h"
 

@@ -298,7 +298,8 @@ Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time d
 void Coordinator::on_list_tables(const Request& request) {
   wire::ListTablesRequest message;
   if (!accept_if(restating_.check(), request, message)) return;
-  reply_message(registry_.transport(), request.reply, state_.list_tables(message, request.reply.side));
+  reply_message(registry_.transport(), request.reply,
+                state_.list_tables(message, request.reply.side));
 }
 
 void Coordinator::on_get_table(const Request& request) {

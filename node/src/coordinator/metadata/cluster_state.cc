@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wire/message_header.h"
+
 namespace ramcloud {
 
 ServerEntry* ClusterState::up_server(uint64_t id) {
