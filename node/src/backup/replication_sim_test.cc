@@ -456,6 +456,24 @@ TEST_P(SyncedReplicationSim, WritesSurviveThePowerOfAllMachines) {
   for (const auto& [key, value] : acknowledged) EXPECT_EQ(found[key], value) << key;
 }
 
+/// A backup that asks for a wait of an hour, by mistake, is asked again within a second or so.
+TEST_P(ReplicationSim, AWaitThatABackupAsksForHasABound) {
+  start(2, 2);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  const auto put_off = [](void* transport, const Request& request) {
+    if (request.header.opcode != static_cast<uint16_t>(wire::Opcode::kReplicaWrite)) return false;
+    reply_error(*static_cast<Transport*>(transport), request.reply,
+                {StatusCode::kRetry, "in an hour"}, 3'600'000'000);
+    return true;
+  };
+  for (const auto& backup : backups_) backup->registry->set_gate(put_off, backup->transport.get());
+  must_put("b", "2");
+  scheduler_.run_for(100ms);
+  for (const auto& backup : backups_) backup->registry->set_gate(nullptr, nullptr);
+  EXPECT_TRUE(all_durable(3s));
+}
+
 TEST_P(ReplicationSim, LossyNetworkStillReplicates) {
   start(3, 2);
   network_.options().loss = 0.05;

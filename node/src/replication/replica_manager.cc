@@ -8,6 +8,7 @@
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "rpc/back_off.h"
 
 namespace ramcloud {
 namespace {
@@ -226,8 +227,8 @@ void ReplicaManager::replica_failed(ReplicaSlot& slot, const ReplicaSlot::Answer
   switch (reaction_to(status.code(), slot.state())) {
     case Reaction::kSendWhenTold:
       slot.wait_until(reactor_.now() +
-                      std::max<Duration>(std::chrono::microseconds(answer.retry_after_us),
-                                         options_.retry_delay));
+                      std::clamp<Duration>(std::chrono::microseconds(answer.retry_after_us),
+                                           options_.retry_delay, BackOff::kMostAsked));
       break;
     case Reaction::kReportBroken:
       if (std::ranges::find(broken_, slot.server_id()) == broken_.end()) {
