@@ -65,7 +65,9 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<GetRecoveredRequest>,
                              check<Recovered>,
                              check<GetUnneededRequest>,
-                             check<Unneeded>};
+                             check<Unneeded>,
+                             check<AdoptRequest>,
+                             check<Adopted>};
 
 void check_hello(std::string_view in) {
   Hello hello;

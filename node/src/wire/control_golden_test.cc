@@ -67,6 +67,8 @@ ordered_json all_messages() {
   RC_ADD(ReplicasOn);
   RC_ADD(GetUnneededRequest);
   RC_ADD(Unneeded);
+  RC_ADD(AdoptRequest);
+  RC_ADD(Adopted);
   RC_ADD(ReplicaExtension);
   RC_ADD(RecoveryQueryRequest);
   RC_ADD(RecoveryQueryReply);

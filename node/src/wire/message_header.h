@@ -78,6 +78,8 @@ enum class Opcode : uint16_t {
   kSyncReplicas = 134,
   // Master, for backups.
   kGetUnneeded = 135,
+  // Backup, for masters.
+  kReplicaAdopt = 136,
 };
 
 /// Every message of a coordinator to a server, in all versions, begins with the coordinator's term.

@@ -26,6 +26,7 @@ bool is_idempotent(uint16_t opcode) {
     case Opcode::kReplicaOpen:
     case Opcode::kReplicaWrite:
     case Opcode::kReplicaFree:
+    case Opcode::kReplicaAdopt:
       return true;
     default:
       return false;
