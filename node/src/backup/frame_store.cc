@@ -349,6 +349,17 @@ std::vector<uint32_t> FrameStore::take_former(
   return frames;
 }
 
+const FormerFrame* FrameStore::find_former(uint32_t frame) const {
+  const auto former = std::ranges::lower_bound(former_, frame, {}, &FormerFrame::frame);
+  return former == former_.end() || former->frame != frame ? nullptr : &*former;
+}
+
+void FrameStore::no_longer_former(uint32_t frame) {
+  const auto former = std::ranges::lower_bound(former_, frame, {}, &FormerFrame::frame);
+  former_.erase(former);
+  --quarantined_;
+}
+
 Status FrameStore::release_former(uint32_t frame) {
   RC_RETURN_IF_ERROR(release(frame));
   --quarantined_;

@@ -124,6 +124,10 @@ class FrameStore {
                                     const std::function<bool(const FormerFrame&)>& which);
   /// As release().
   Status release_former(uint32_t frame);
+  /// Null if this frame is not one of former(). Valid until former() changes.
+  const FormerFrame* find_former(uint32_t frame) const;
+  /// The frame is used by this incarnation from now on. Precondition: describe().
+  void no_longer_former(uint32_t frame);
   /// Frames released while a direct write to them was in flight; they are free when it ends.
   uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.

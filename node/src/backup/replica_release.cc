@@ -97,6 +97,7 @@ Task<std::map<uint64_t, std::vector<uint64_t>>> ReplicaService::former_segments_
       const FormerFrame& former = frames_.former()[i];
       if (former.damaged || !servers_.is_live(former.content.master_id)) continue;
       segments[former.content.master_id].push_back(former.content.segment_id);
+      adoptions_.note(former);
     }
     co_await reactor_.sleep(Duration{});
   }

@@ -54,7 +54,8 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       flush_timer_(reactor, [this] { on_flush_timer(); }),
       recovery_(reactor, registry, frames, servers, *this),
       fetch_(reactor, registry, frames, *this),
-      leases_(registry, servers, table_) {
+      leases_(registry, servers, table_),
+      adoptions_(reactor, registry, frames, *this) {
   if (options_.synced && UnsyncedTails::possible(frames)) {
     tails_ = std::make_unique<UnsyncedTails>(frames);
   }
@@ -483,6 +484,7 @@ void ReplicaService::on_free(const Request& request) {
     }
   }
   opening_.erase({free.master_id, free.segment_id});  // its frame is freed when it arrives
+  adoptions_.forget({free.master_id, free.segment_id});
   transport_.reply(request.reply, StatusCode::kOk, {});
 }
 
@@ -562,9 +564,9 @@ std::optional<FrameReplica> ReplicaService::replica_in(uint32_t frame, uint64_t 
       return frame_replica(found->second);
     }
   }
-  const auto former = std::ranges::lower_bound(frames_.former(), frame, {}, &FormerFrame::frame);
-  if (former == frames_.former().end() || former->frame != frame ||
-      former->content.master_id != master_id || former->content.segment_id != segment_id) {
+  const FormerFrame* former = frames_.find_former(frame);
+  if (former == nullptr || former->content.master_id != master_id ||
+      former->content.segment_id != segment_id) {
     return std::nullopt;
   }
   return former_replica(*former);

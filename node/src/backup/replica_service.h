@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backup/adoption_service.h"
 #include "backup/backup_lane.h"
 #include "backup/fetch_service.h"
 #include "backup/frame_store.h"
@@ -38,6 +39,7 @@ namespace ramcloud {
 
 class ReplicaService final : private ReplicaTable::Bytes,
                              private RecoveryService::Replicas,
+                             private AdoptionService::Replicas,
                              private TurnHook {
  public:
   struct Options {
@@ -55,7 +57,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService,
-  /// FetchService and LeaseService. Precondition: `frames` was adopted. All arguments outlive this.
+  /// FetchService, LeaseService and AdoptionService. Precondition: `frames` was adopted. All arguments outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
   ~ReplicaService() override;
@@ -118,6 +120,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
   uint32_t frames_preparing() const { return preparing_; }
   const RecoveryService& recovery() const { return recovery_; }
   const FetchService& fetches() const { return fetch_; }
+  /// Whether the former frames that the last former_segments_of_up_masters() named can be adopted.
+  const AdoptionService& adoptions() const { return adoptions_; }
 
   void on_open(const Request& request);
   void on_write(const Request& request);
@@ -181,6 +185,15 @@ class ReplicaService final : private ReplicaTable::Bytes,
   std::optional<FrameReplica> replica_in(uint32_t frame, uint64_t master_id,
                                          uint64_t segment_id) const override;
   FrameReplica frame_replica(const Replica& replica) const;
+  Status may_change(uint64_t master_id, uint64_t list_version,
+                    uint32_t& retry_after_us) const override {
+    return check_master(master_id, list_version, retry_after_us);
+  }
+  std::optional<Here> here(const Key& key) const override;
+  Status take_over(const FormerFrame& former, const wire::AdoptRequest& request,
+                   uint32_t length) override;
+  void sync_frames(std::function<void(Status)> done) override;
+  void when_durable(const Key& key, std::function<void(Status)> done) override;
   void make_visible(const Key& key, uint32_t held, bool whole, const ReplyHandle& reply);
   Status show(const Key& key, bool whole, uint64_t& change);
   void answer(const ReplyHandle& handle, uint32_t held);
@@ -243,6 +256,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   RecoveryService recovery_;
   FetchService fetch_;
   LeaseService leases_;
+  AdoptionService adoptions_;
 };
 
 }  // namespace ramcloud

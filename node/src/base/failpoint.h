@@ -28,6 +28,8 @@ struct Failpoint {
 };
 
 inline constexpr Failpoint kFailpoints[] = {
+    {"backup.adopt.before_answer", "an adopted replica is synced; its master does not know"},
+    {"backup.adopt.before_metadata", "a former frame was verified; it is a former one still"},
     {"backup.copy.before_visible",
      "all bytes of a copied replica are synced; it does not count yet"},
     {"backup.copy.visible", "a copied replica counts; its master does not know"},
@@ -77,6 +79,7 @@ inline constexpr Failpoint kFailpoints[] = {
     {"master.recovery.served", "recovered tablets are served; the coordinator does not know"},
     {"master.reply.before_send", "a reply whose dependencies are durable is about to be sent"},
     {"master.write.before_append", "a write has arrived and is not in the log"},
+    {"replication.adoption.answered", "a backup has answered whether it adopts; it is not counted"},
     {"replication.epoch.before_raise",
      "a replica is lost and the epoch that excludes it not raised"},
     {"replication.epoch.confirmed",

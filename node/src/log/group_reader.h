@@ -105,6 +105,12 @@ inline constexpr uint64_t kMaxHeadersRead =
 /// checksums are seeded with it. None if there is no such header.
 std::optional<SegmentIdentity> identify_segment(const SegmentBytes& bytes);
 
+/// The checksum in the footer of a closed segment of `length` bytes. It covers the checksums of all
+/// its groups, so it identifies the segment's bytes. Precondition: a footer ends there.
+inline uint32_t certificate_of(const SegmentBytes& bytes, uint32_t length) {
+  return bytes.load_at<FooterBody>(length - uint32_t{sizeof(FooterBody)}).crc;
+}
+
 /// As scan_segment(), in slices, for a reactor that has other work as well.
 class SegmentScanner {
  public:
