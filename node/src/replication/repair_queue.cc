@@ -17,7 +17,9 @@ void RepairQueue::put_first(const std::function<bool(const SegmentReplicas*)>& i
 bool RepairQueue::Pass::driven() {
   auto& queue = queue_.queue_;
   SegmentReplicas& replicas = *queue[in_progress_];
-  const auto rests = [](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); };
+  const auto rests = [](const ReplicaSlot& slot) {
+    return slot.closed() || !slot.placed() || slot.adopting();
+  };
   if (!replicas.all(rests)) {
     ++in_progress_;
     return false;

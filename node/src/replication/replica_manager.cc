@@ -107,6 +107,7 @@ void ReplicaManager::segment_compacted(log::Segment& before, log::Segment& after
 // ---- placement
 
 bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
+  if (replicas.only_adopts()) return false;  // drive_adoptions() places it
   const Time now = reactor_.now();
   if (now < slot.not_before()) {
     wake_at(slot.not_before());
@@ -475,6 +476,7 @@ ReplicationStats ReplicaManager::stats() {
   stats.replicas_wanted = options_.replicas;
   stats.replicas_lost = lost_;
   stats.replicas_recreated = recreated_;
+  stats.replicas_adopted = adopted_;
   stats.epoch = fence().epoch();
   stats.waiting = shortage_.why();
   SegmentCounts counts = settled_counts_;

@@ -50,6 +50,7 @@
 #include "base/metrics.h"
 #include "base/mutex.h"
 #include "log/log.h"
+#include "replication/adoptions.h"
 #include "replication/backup_table.h"
 #include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
@@ -65,6 +66,7 @@
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/reactor.h"
+#include "wire/volume_messages.h"
 
 namespace ramcloud {
 
@@ -78,7 +80,8 @@ struct ReplicationStats {
                                     // those that it has)
   uint64_t replicas_wanted = 0;     // R
   uint64_t replicas_lost = 0;       // since the start
-  uint64_t replicas_recreated = 0;
+  uint64_t replicas_recreated = 0;  // copied
+  uint64_t replicas_adopted = 0;
   uint64_t messages = 0;     // opens and writes sent
   uint32_t epoch = 0;        // replication epoch: losses of open replicas so far
   bool writes_wait = false;  // too few replicas can be placed, or the fence does not hold
@@ -218,6 +221,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// or a loss that it shows, is not handled yet; another error once this master was given up. On
   /// the first reactor.
   Result<std::vector<uint64_t>> unneeded(std::span<const uint64_t> segment_ids);
+  /// A backup that came back may have whole replicas of these segments. Those that lack a replica
+  /// are reserved for it, and it is asked to adopt them. On the first reactor.
+  void offered(uint64_t backup_id, std::span<const uint64_t> segment_ids);
   /// On the first reactor, which alone changes it.
   const EpochFence& fence() const RC_NO_THREAD_SAFETY_ANALYSIS { return fence_; }
   uint32_t min_replicas() const { return options_.min_replicas; }
@@ -248,6 +254,19 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     uint64_t server_id = 0;
     Time sent{};  // of the lease clock
     Status status;
+  };
+
+  /// The outcome of a request to adopt a replica.
+  struct AdoptionAnswer {
+    uint64_t segment_id = 0;
+    uint64_t server_id = 0;
+    uint64_t number = 0;
+    Status status;
+    bool nothing_written = true;  // each failed attempt proved it
+    Acked acked;                  // if OK
+
+    /// `least`: the bytes that the replica must have.
+    void note(const RpcReply& reply, uint32_t least);
   };
 
   /// Backups are asked to sync; all that they have reaches at least to `until`.
@@ -357,6 +376,17 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool drive_side() RC_REQUIRES(first_);
   bool settle_side(SegmentReplicas& replicas) RC_REQUIRES(first_);
   bool drive_repairs() RC_REQUIRES(first_);
+  // replica_adoptions.cc
+  bool drive_adoptions() RC_REQUIRES(first_);
+  bool may_be_offered(uint64_t segment_id) RC_REQUIRES(first_);
+  void begin_adoption(SegmentReplicas& replicas, const ListedServer& backup) RC_REQUIRES(first_);
+  ReplicaSlot* slot_to_adopt(SegmentReplicas& replicas, const ListedServer& backup)
+      RC_REQUIRES(first_);
+  ReplicaSlot* slot_waiting_for(const AdoptionAnswer& answer) RC_REQUIRES(first_);
+  Task<void> ask_to_adopt(Locator locator, wire::AdoptRequest request, AdoptionAnswer answer);
+  bool take_adoptions() RC_REQUIRES(first_);
+  void take_adoption(const AdoptionAnswer& answer) RC_REQUIRES(first_);
+  void adoption_failed(ReplicaSlot& slot, const AdoptionAnswer& answer) RC_REQUIRES(first_);
   bool free_given_up() RC_REQUIRES(first_);
   bool is_needed(uint64_t segment_id) RC_REQUIRES(first_);
   bool makes_room(uint64_t segment_id) RC_REQUIRES(first_);
@@ -428,7 +458,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
   std::deque<SegmentReplicas*> side_ RC_GUARDED_BY(first_);  // side segments that are not settled
   RepairQueue repairs_ RC_GUARDED_BY(first_);                // settled segments that lost replicas
-  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);       // of all that are settled
+  Adoptions adoptions_ RC_GUARDED_BY(first_);
+  std::vector<AdoptionAnswer> adoption_answers_ RC_GUARDED_BY(first_);  // not taken yet
+  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);                  // of all that are settled
   BackupTable backups_ RC_GUARDED_BY(first_);
   std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // also of removed segments; their backups
                                                         // were not told yet to free them
@@ -450,6 +482,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Timer timer_ RC_GUARDED_BY(first_);
   uint64_t lost_ RC_GUARDED_BY(first_) = 0;
   uint64_t recreated_ RC_GUARDED_BY(first_) = 0;
+  uint64_t adopted_ RC_GUARDED_BY(first_) = 0;
   uint64_t messages_ RC_GUARDED_BY(first_) = 0;
   Effort effort_ RC_GUARDED_BY(first_);         // of this hold or turn
   bool put_off_ RC_GUARDED_BY(first_) = false;  // a copy was put off, because enough was sent in

@@ -36,6 +36,7 @@ bool ReplicaManager::drive_settled() {
   worked = lose_settled() || worked;
   worked = lose_silent_copies() || worked;
   worked = drive_side() || worked;
+  worked = drive_adoptions() || worked;
   worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
   worked = drive_sync() || worked;
@@ -318,7 +319,8 @@ void ReplicaManager::note_freed(const GivenUp& replica) {
   found->second.freed.push_back(replica.server_id);
 }
 
-/// The incarnation that left them is not UP, so none of the counting replicas is on it.
+/// The incarnation that left them is not UP, so none of the counting replicas is on it. One may be
+/// adopted from the same volume: then its frame is not among those that the backup frees.
 Result<std::vector<uint64_t>> ReplicaManager::unneeded(std::span<const uint64_t> segment_ids) {
   first_.assert_here();
   if (condemned_why_) return fail(*condemned_why_);

@@ -55,6 +55,17 @@ void ReplicaSlot::placement_failed(bool overdue) {
 
 void ReplicaSlot::place(uint64_t server_id, Locator locator, std::string failure_domain) {
   happened(ReplicaEvent::kPlaced);
+  put_on(server_id, std::move(locator), std::move(failure_domain));
+}
+
+void ReplicaSlot::ask_to_adopt(uint64_t server_id, Locator locator, std::string failure_domain,
+                               uint64_t number) {
+  happened(ReplicaEvent::kAdoptionAsked);
+  put_on(server_id, std::move(locator), std::move(failure_domain));
+  adoption_number_ = number;
+}
+
+void ReplicaSlot::put_on(uint64_t server_id, Locator locator, std::string failure_domain) {
   server_id_ = server_id;
   locator_ = std::move(locator);
   failure_domain_ = std::move(failure_domain);

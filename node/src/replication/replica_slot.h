@@ -43,6 +43,7 @@ class ReplicaSlot {
   const std::string& failure_domain() const { return failure_domain_; }
 
   bool placed() const { return state_.placed(); }
+  bool adopting() const { return state_.phase == ReplicaPhase::kAdopting; }
   bool closed() const { return state_.phase == ReplicaPhase::kClosed; }
   /// Acknowledged by the backup: bytes from the start (the end of a group), and an epoch.
   uint32_t acked() const { return state_.acked.bytes; }
@@ -72,6 +73,15 @@ class ReplicaSlot {
   /// Puts the replica on a backup. If the bytes so far do not fit into the open message, the
   /// replica is a copy: invisible to recovery until it is complete.
   void place(uint64_t server_id, Locator locator, std::string failure_domain);
+  /// Puts the replica on a backup that is asked to adopt it. `number` of the request: an answer to an
+  /// earlier one means nothing.
+  void ask_to_adopt(uint64_t server_id, Locator locator, std::string failure_domain,
+                    uint64_t number);
+  uint64_t adoption_number() const { return adoption_number_; }
+  /// The backup did so: it has these bytes with this epoch.
+  void adopted(Acked acked) { happened(ReplicaEvent::kAdopted, acked); }
+  /// A request to adopt it failed without proof that nothing was written.
+  void adoption_is_unclear() { happened(ReplicaEvent::kOutcomeUnknown); }
   /// The backup refused it (and has nothing of it), or it is lost: forgets the backup and all that
   /// it acknowledged.
   void unplace(ReplicaEvent why);
@@ -119,6 +129,7 @@ class ReplicaSlot {
     return {segment_->side(), closed, segment_->published(), segment_->replication_epoch()};
   }
   void happened(ReplicaEvent event, Acked acked = {});
+  void put_on(uint64_t server_id, Locator locator, std::string failure_domain);
   uint32_t send_open(ReplicaCall& call, uint64_t list_version, Time now, Duration timeout);
   uint32_t send_write(ReplicaCall& call, bool only_bytes, Time now, Duration timeout);
   std::string extension_for(const ReplicaCall& call);
@@ -131,6 +142,7 @@ class ReplicaSlot {
   uint64_t server_id_ = 0;
   Locator locator_;
   std::string failure_domain_;
+  uint64_t adoption_number_ = 0;
   bool may_end_log_ = false;
   uint32_t failures_ = 0;
   Time not_before_{};

@@ -11,6 +11,7 @@ using Phase = ReplicaPhase;
 /// Not a phase: the event is not legal in that phase.
 constexpr auto X = static_cast<Phase>(kReplicaPhases);
 constexpr auto kUnplaced = Phase::kUnplaced;
+constexpr auto kAdopting = Phase::kAdopting;
 constexpr auto kOpening = Phase::kOpening;
 constexpr auto kOpeningCopy = Phase::kOpeningCopy;
 constexpr auto kCopying = Phase::kCopying;
@@ -20,40 +21,33 @@ constexpr auto kClosed = Phase::kClosed;
 /// The phase after an event, by the phase before it.
 // clang-format off
 constexpr std::array<std::array<Phase, kReplicaPhases>, kReplicaEvents> kNext = {{
-    // in: unplaced opening       opening_copy  copying    open       closed
-    {{kUnplaced, X,            X,            X,         X,         X}},        // placement_failed
-    {{kUnplaced, X,            X,            X,         X,         X}},        // placement_overdue
-    {{kOpening,  X,            X,            X,         X,         X}},        // placed
-    {{X,         kOpening,     X,            X,         X,         X}},        // whole_open_sent
-    {{X,         kOpeningCopy, kOpeningCopy, X,         X,         X}},        // copy_open_sent
-    {{X,         X,            X,            kCopying,  kOpen,     kClosed}},  // bytes_sent
-    {{X,         X,            X,            kCopying,  X,         X}},        // last_of_copy_sent
-    {{X,         kOpening,     kOpeningCopy, kCopying,  kOpen,     kClosed}},  // outcome_unknown
-    {{X,         kOpen,        kCopying,     X,         X,         X}},        // opened
-    {{X,         X,            X,            kCopying,  kOpen,     X}},        // bytes_acked
-    {{X,         X,            X,            kOpen,     X,         X}},        // copy_completed
-    {{X,         X,            X,            kClosed,   kClosed,   kClosed}},  // close_acked
-    {{X,         kUnplaced,    kUnplaced,    X,         X,         X}},        // refused
-    {{X,         kUnplaced,    kUnplaced,    kUnplaced, kUnplaced, kUnplaced}},  // lost
+    // in:  unplaced      adopting      opening       opening_copy  copying       open          closed
+    {{kUnplaced,    X,            X,            X,            X,            X,            X}},  // placement_failed
+    {{kUnplaced,    X,            X,            X,            X,            X,            X}},  // placement_overdue
+    {{kOpening,     X,            X,            X,            X,            X,            X}},  // placed
+    {{kAdopting,    X,            X,            X,            X,            X,            X}},  // adoption_asked
+    {{X,            kClosed,      X,            X,            X,            X,            X}},  // adopted
+    {{X,            X,            kOpening,     X,            X,            X,            X}},  // whole_open_sent
+    {{X,            X,            kOpeningCopy, kOpeningCopy, X,            X,            X}},  // copy_open_sent
+    {{X,            X,            X,            X,            kCopying,     kOpen,        kClosed}},  // bytes_sent
+    {{X,            X,            X,            X,            kCopying,     X,            X}},  // last_of_copy_sent
+    {{X,            kAdopting,    kOpening,     kOpeningCopy, kCopying,     kOpen,        kClosed}},  // outcome_unknown
+    {{X,            X,            kOpen,        kCopying,     X,            X,            X}},  // opened
+    {{X,            X,            X,            X,            kCopying,     kOpen,        X}},  // bytes_acked
+    {{X,            X,            X,            X,            kOpen,        X,            X}},  // copy_completed
+    {{X,            X,            X,            X,            kClosed,      kClosed,      kClosed}},  // close_acked
+    {{X,            kUnplaced,    kUnplaced,    kUnplaced,    X,            X,            X}},  // refused
+    {{X,            kUnplaced,    kUnplaced,    kUnplaced,    kUnplaced,    kUnplaced,    kUnplaced}},  // lost
 }};
 // clang-format on
 
 constexpr std::array<std::string_view, kReplicaPhases> kPhaseNames = {
-    "unplaced", "opening", "opening_copy", "copying", "open", "closed"};
-constexpr std::array<std::string_view, kReplicaEvents> kEventNames = {"placement_failed",
-                                                                      "placement_overdue",
-                                                                      "placed",
-                                                                      "whole_open_sent",
-                                                                      "copy_open_sent",
-                                                                      "bytes_sent",
-                                                                      "last_of_copy_sent",
-                                                                      "outcome_unknown",
-                                                                      "opened",
-                                                                      "bytes_acked",
-                                                                      "copy_completed",
-                                                                      "close_acked",
-                                                                      "refused",
-                                                                      "lost"};
+    "unplaced", "adopting", "opening", "opening_copy", "copying", "open", "closed"};
+constexpr std::array<std::string_view, kReplicaEvents> kEventNames = {
+    "placement_failed",  "placement_overdue", "placed",         "adoption_asked",
+    "adopted",           "whole_open_sent",   "copy_open_sent", "bytes_sent",
+    "last_of_copy_sent", "outcome_unknown",   "opened",         "bytes_acked",
+    "copy_completed",    "close_acked",       "refused",        "lost"};
 static_assert(kNext.back()[1] == kUnplaced && kEventNames.back() == "lost");
 
 void acknowledge(ReplicaState& state, Acked acked) {
@@ -85,6 +79,7 @@ std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
       next.optional = true;
       break;
     case ReplicaEvent::kPlaced:
+    case ReplicaEvent::kAdoptionAsked:
       next.placement_failed = next.may_exist = false;
       next.optional_when_placed = state.optional;
       break;
@@ -97,6 +92,11 @@ std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
       break;
     case ReplicaEvent::kOutcomeUnknown:
       next.may_exist = true;
+      break;
+    // Nothing more is appended to its segment, so it lacks nothing even if it was optional until now.
+    case ReplicaEvent::kAdopted:
+      next.optional = false;
+      acknowledge(next, acked);
       break;
     case ReplicaEvent::kOpened:
     case ReplicaEvent::kBytesAcked:
@@ -126,6 +126,7 @@ std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
 bool wants_to_send(const ReplicaState& state, const SegmentView& segment) {
   switch (state.phase) {
     case Phase::kUnplaced:
+    case Phase::kAdopting:  // the manager asks (replica_adoptions.cc)
     case Phase::kClosed:
       return false;
     case Phase::kOpening:

@@ -14,18 +14,21 @@ namespace ramcloud {
 
 enum class ReplicaPhase : uint8_t {
   kUnplaced,     // no backup is chosen
+  kAdopting,     // a backup that came back was asked to adopt a frame of its earlier incarnation
   kOpening,      // placed; no open is acknowledged, and none was sent as a copy
   kOpeningCopy,  // placed; no open is acknowledged, and one was sent as a copy
   kCopying,      // opened as a copy that lacks bytes: recovery does not see it
   kOpen,         // a prefix of the segment that recovery may use
   kClosed,       // everything, the footer included
 };
-inline constexpr uint32_t kReplicaPhases = 6;
+inline constexpr uint32_t kReplicaPhases = 7;
 
 enum class ReplicaEvent : uint8_t {
   kPlacementFailed,   // no backup can take it now
   kPlacementOverdue,  // no backup could take it for so long that the segment goes on without it
   kPlaced,            // a backup is chosen
+  kAdoptionAsked,     // a backup is chosen that may have a whole former replica
+  kAdopted,           // the backup has adopted it
   kWholeOpenSent,     // an open with all bytes so far
   kCopyOpenSent,      // an open with the first bytes of a copy
   kBytesSent,         // more bytes, a close, a new epoch or a question
@@ -38,7 +41,7 @@ enum class ReplicaEvent : uint8_t {
   kRefused,     // the backup does not have it and did not write anything
   kLost,        // the backup, or the replica on it, is no longer there
 };
-inline constexpr uint32_t kReplicaEvents = 14;
+inline constexpr uint32_t kReplicaEvents = 16;
 
 /// For messages about bugs.
 std::string_view name_of(ReplicaPhase phase);

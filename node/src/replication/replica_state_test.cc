@@ -46,20 +46,23 @@ TEST(ReplicaState, EveryPhaseWithEveryEvent) {
     const char* after[kReplicaPhases];  // by the phase before
   };
   const std::vector<Row> rows = {
-      {Event::kPlacementFailed, {"unplaced", "-", "-", "-", "-", "-"}},
-      {Event::kPlacementOverdue, {"unplaced", "-", "-", "-", "-", "-"}},
-      {Event::kPlaced, {"opening", "-", "-", "-", "-", "-"}},
-      {Event::kWholeOpenSent, {"-", "opening", "-", "-", "-", "-"}},
-      {Event::kCopyOpenSent, {"-", "opening_copy", "opening_copy", "-", "-", "-"}},
-      {Event::kBytesSent, {"-", "-", "-", "copying", "open", "closed"}},
-      {Event::kLastOfCopySent, {"-", "-", "-", "copying", "-", "-"}},
-      {Event::kOutcomeUnknown, {"-", "opening", "opening_copy", "copying", "open", "closed"}},
-      {Event::kOpened, {"-", "open", "copying", "-", "-", "-"}},
-      {Event::kBytesAcked, {"-", "-", "-", "copying", "open", "-"}},
-      {Event::kCopyCompleted, {"-", "-", "-", "open", "-", "-"}},
-      {Event::kCloseAcked, {"-", "-", "-", "closed", "closed", "closed"}},
-      {Event::kRefused, {"-", "unplaced", "unplaced", "-", "-", "-"}},
-      {Event::kLost, {"-", "unplaced", "unplaced", "unplaced", "unplaced", "unplaced"}},
+      {Event::kPlacementFailed, {"unplaced", "-", "-", "-", "-", "-", "-"}},
+      {Event::kPlacementOverdue, {"unplaced", "-", "-", "-", "-", "-", "-"}},
+      {Event::kPlaced, {"opening", "-", "-", "-", "-", "-", "-"}},
+      {Event::kAdoptionAsked, {"adopting", "-", "-", "-", "-", "-", "-"}},
+      {Event::kAdopted, {"-", "closed", "-", "-", "-", "-", "-"}},
+      {Event::kWholeOpenSent, {"-", "-", "opening", "-", "-", "-", "-"}},
+      {Event::kCopyOpenSent, {"-", "-", "opening_copy", "opening_copy", "-", "-", "-"}},
+      {Event::kBytesSent, {"-", "-", "-", "-", "copying", "open", "closed"}},
+      {Event::kLastOfCopySent, {"-", "-", "-", "-", "copying", "-", "-"}},
+      {Event::kOutcomeUnknown,
+       {"-", "adopting", "opening", "opening_copy", "copying", "open", "closed"}},
+      {Event::kOpened, {"-", "-", "open", "copying", "-", "-", "-"}},
+      {Event::kBytesAcked, {"-", "-", "-", "-", "copying", "open", "-"}},
+      {Event::kCopyCompleted, {"-", "-", "-", "-", "open", "-", "-"}},
+      {Event::kCloseAcked, {"-", "-", "-", "-", "closed", "closed", "closed"}},
+      {Event::kRefused, {"-", "unplaced", "unplaced", "unplaced", "-", "-", "-"}},
+      {Event::kLost, {"-", "unplaced", "unplaced", "unplaced", "unplaced", "unplaced", "unplaced"}},
   };
   std::set<Event> seen;
   for (const Row& row : rows) {
@@ -117,6 +120,31 @@ TEST(ReplicaState, FactsChangeWithTheirEventsOnly) {
   EXPECT_EQ(text(state), "opening 0/0");
 }
 
+TEST(ReplicaState, AnAdoptedReplicaCountsWhenItIsConfirmed) {
+  ReplicaState state;
+  const auto happens = [&](Event event, Acked acked = {}) {
+    const auto next = after(state, event, acked);
+    ASSERT_TRUE(next) << name_of(event) << " in " << text(state);
+    state = *next;
+  };
+  happens(Event::kPlacementFailed);
+  happens(Event::kPlacementOverdue);
+  happens(Event::kAdoptionAsked);
+  EXPECT_EQ(text(state), "adopting optional optional_when_placed 0/0");
+  EXPECT_TRUE(state.placed());
+  EXPECT_FALSE(state.opened() || state.opening() || counts(state, 0));
+  happens(Event::kRefused);
+  EXPECT_EQ(text(state), "unplaced optional optional_when_placed 0/0") << "it is copied";
+  happens(Event::kAdoptionAsked);
+  happens(Event::kOutcomeUnknown);
+  EXPECT_FALSE(after(state, Event::kRefused)) << "it may be adopted";
+  happens(Event::kAdopted, {500, 3});
+  EXPECT_EQ(text(state), "closed optional_when_placed may_exist 500/3");
+  EXPECT_TRUE(counts(state, 7));
+  happens(Event::kLost);
+  EXPECT_EQ(text(state), "unplaced optional_when_placed may_exist 0/0");
+}
+
 /// The events of a replica since it was placed, for comparison with its state.
 struct History {
   ReplicaState state;
@@ -131,10 +159,12 @@ struct History {
                       copy_sent, complete, unclear);
   }
   void note(Event event) {
-    if (event == Event::kPlaced) whole_sent = copy_sent = complete = unclear = false;
+    const bool placed = event == Event::kPlaced || event == Event::kAdoptionAsked;
+    if (placed) whole_sent = copy_sent = complete = unclear = false;
     whole_sent = whole_sent || event == Event::kWholeOpenSent || event == Event::kLastOfCopySent;
     copy_sent = copy_sent || event == Event::kCopyOpenSent;
-    unclear = unclear || event == Event::kOutcomeUnknown || event == Event::kOpened;
+    unclear = unclear || event == Event::kOutcomeUnknown || event == Event::kOpened ||
+              event == Event::kAdopted;
     complete = complete || event == Event::kCopyCompleted || event == Event::kCloseAcked;
   }
 };
@@ -184,6 +214,7 @@ TEST(ReplicaState, WhatIsSentNext) {
   ReplicaState state = in(Phase::kOpen);
   state.acked = {1000, 2};
   EXPECT_FALSE(wants_to_send(in(Phase::kUnplaced), closed));
+  EXPECT_FALSE(wants_to_send(in(Phase::kAdopting), closed));
   EXPECT_TRUE(wants_to_send(in(Phase::kOpening), growing));
   EXPECT_TRUE(wants_to_send(in(Phase::kOpeningCopy), growing));
   EXPECT_FALSE(wants_to_send(state, growing)) << "all is acknowledged";
@@ -304,7 +335,7 @@ TEST(ReplicaState, WhatAFailedCallMeans) {
       {StatusCode::kInvalidArgument, Reaction::kPlaceElsewhere, Reaction::kGiveUp},
   };
   for (const Case& c : cases) {
-    for (const Phase phase : {Phase::kOpening, Phase::kOpeningCopy}) {
+    for (const Phase phase : {Phase::kAdopting, Phase::kOpening, Phase::kOpeningCopy}) {
       ReplicaState state = in(phase);
       EXPECT_EQ(reaction_to(c.code, state), c.cannot_exist) << status_name(c.code);
       if (reaction_to(c.code, state) == Reaction::kPlaceElsewhere) {

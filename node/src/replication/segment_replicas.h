@@ -35,6 +35,7 @@ struct SegmentReplicas {
                                  // segment is settled
   bool form_changed = false;     // `segment` has replaced the one of which others were copies
   std::vector<uint64_t> lost_backups;  // backups that lost a replica of it; empty once all R count
+  std::vector<uint64_t> offered_by;    // backups that may have a former replica: Adoptions sets it
   bool repairing = false;              // it is in the RepairQueue, which sets this
   SegmentCounts counted;               // its part of the sum of settled segments; zero until it is
                                        // settled
@@ -52,6 +53,12 @@ struct SegmentReplicas {
       if (!slot.placed()) return slot.state().optional;
       return slot.call() == nullptr && !slot.wants_to_send();
     });
+  }
+  /// Each replica that it lacks was offered by a backup that has it, so none is to be copied.
+  bool only_adopts() const {
+    const auto lacking =
+        std::ranges::count_if(slots, [](const auto& slot) { return !slot->placed(); });
+    return static_cast<size_t>(lacking) <= offered_by.size();
   }
   bool takes_none_from(uint64_t server_id) const {
     const auto in = [&](const auto& list) {

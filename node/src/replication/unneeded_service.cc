@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ void UnneededService::on_get_unneeded(const Request& request) {
   if (const Status status = check(asked); !status.ok()) {
     return reply_error(transport_, request.reply, status);
   }
+  // First, whatever the answer is: from now on no copy of these begins.
+  replicas_.offered(asked.backup_id, asked.adoptable_ids);
   Result<std::vector<uint64_t>> unneeded = replicas_.unneeded(asked.segment_ids);
   if (!unneeded) return reply_error(transport_, request.reply, unneeded.error());
   reply_message(transport_, request.reply, wire::Unneeded{std::move(*unneeded)});
@@ -31,10 +34,11 @@ void UnneededService::on_get_unneeded(const Request& request) {
 /// A list that has the backup shows that its earlier incarnations are dead. A list older than the
 /// backup's may not show other deaths, and this master would rely on dead servers.
 Status UnneededService::check(const wire::GetUnneededRequest& asked) const {
-  if (asked.segment_ids.size() > wire::GetUnneededRequest::kMaxIdsAtOnce) {
+  const size_t most = std::max(asked.segment_ids.size(), asked.adoptable_ids.size());
+  if (most > wire::GetUnneededRequest::kMaxIdsAtOnce) {
     return {StatusCode::kInvalidArgument,
-            fmt::format("get unneeded: {} segments; at most {} are accepted at once",
-                        asked.segment_ids.size(), wire::GetUnneededRequest::kMaxIdsAtOnce)};
+            fmt::format("get unneeded: {} segments; at most {} are accepted at once", most,
+                        wire::GetUnneededRequest::kMaxIdsAtOnce)};
   }
   const auto list = std::pair(servers_.term(), servers_.version());
   if (list < std::pair(asked.list_term, asked.list_version)) {

@@ -1,6 +1,7 @@
 #include "server/former_frames.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -51,7 +52,11 @@ Task<void> FormerFrames::ask(uint64_t master_id, std::vector<uint64_t> segment_i
     wire::GetUnneededRequest request{.backup_id = own_id_,
                                      .list_term = servers_.term(),
                                      .list_version = servers_.version(),
-                                     .segment_ids = {some.begin(), some.end()}};
+                                     .segment_ids = {some.begin(), some.end()},
+                                     .adoptable_ids = {}};
+    // Asked with the rest, so that no copy of these begins before their turn to be adopted.
+    std::ranges::copy_if(some, std::back_inserter(request.adoptable_ids),
+                         [&](uint64_t id) { return backup_.adoptions().offers({master_id, id}); });
     auto answer =
         co_await rpc_.call<wire::Unneeded>(*master->locator, master_id, wire::Opcode::kGetUnneeded,
                                            request, reactor_.now() + kTimeout);

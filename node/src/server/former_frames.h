@@ -14,9 +14,10 @@ namespace ramcloud::server {
 
 class FormerFrames {
  public:
-  /// How soon all masters are asked after a change of the server list. Then they are asked less and
-  /// less often, because they may have to copy segments first.
-  static constexpr Duration kAskFirst = std::chrono::milliseconds(200);
+  /// How soon all masters are asked after a change of the server list: soon, because until then they
+  /// copy what could be adopted. Then they are asked less and less often, because they may have to
+  /// copy segments first.
+  static constexpr Duration kAskFirst = std::chrono::milliseconds(20);
   static constexpr Duration kAskEvery = std::chrono::seconds(20);
 
   /// Starts asking. `own_id`: of this incarnation. `servers` and `backup` outlive it.

@@ -92,7 +92,7 @@ class FormerFramesTest : public ::testing::Test, protected testing::ReplicationR
         scheduler_.now() + 5s);
   }
   wire::GetUnneededRequest question(std::vector<uint64_t> segments) const {
-    return {kReturned, list_.term, list_.version, std::move(segments)};
+    return {kReturned, list_.term, list_.version, std::move(segments), {}};
   }
   std::vector<uint64_t> segments() const {
     std::vector<uint64_t> ids;
@@ -176,7 +176,7 @@ TEST_F(FormerFramesTest, QuestionsThatCannotBeAnsweredAreRefused) {
   EXPECT_THAT(why.message(), HasSubstr("the server list here is version"));
   tell_master();
   ASSERT_TRUE(is_whole());
-  why = refused({999, list_.term, list_.version, {1}});
+  why = refused({999, list_.term, list_.version, {1}, {}});
   EXPECT_EQ(why.code(), StatusCode::kRetry);
   EXPECT_THAT(why.message(), HasSubstr("server 999 is not UP"));
   why = refused(question(std::vector<uint64_t>(wire::GetUnneededRequest::kMaxIdsAtOnce + 1, 1)));
