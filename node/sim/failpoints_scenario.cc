@@ -120,6 +120,36 @@ bool is_of_recovery(size_t number) {
   return name.find(".recovery.") != name.npos || name == "log.side_segment.opened";
 }
 
+/// True if only a backup that came back passes the failpoint, or its master.
+bool is_of_adoption(size_t number) {
+  return std::string_view(kFailpoints[number].name).find(".adopt") != std::string_view::npos;
+}
+
+/// Servers that restart one after the other, and come back so soon that hardly anything is copied
+/// before.
+class QuickRestarts {
+ public:
+  QuickRestarts(Cluster& cluster, size_t spared) : cluster_(cluster), spared_(spared) {}
+  void begin() {
+    cluster_.scheduler().after(kBetween, [this] { next(); });
+  }
+  bool over() const { return left_ == 0; }
+
+ private:
+  static constexpr Duration kBetween = 700ms;
+  void next() {
+    const size_t i = left_ % cluster_.servers();
+    if (i != spared_ && cluster_.server_runs(i) && !cluster_.server_sim_node(i).doomed()) {
+      cluster_.kill_server(i);
+      cluster_.scheduler().after(20ms, [this, i] { cluster_.restart_server(i); });
+    }
+    if (--left_ > 0) begin();
+  }
+  Cluster& cluster_;
+  size_t spared_;
+  uint32_t left_ = 15;
+};
+
 /// A server with data dies; a process that passes the failpoint is struck.
 class RecoveryRun {
  public:
@@ -238,8 +268,11 @@ Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
   cluster.spawn(1, make_tables(cluster.client(1), 4));
   SimScheduler& scheduler = cluster.scheduler();
   bool back = false;
+  QuickRestarts restarts(cluster, data_server);
+  const bool adopts = is_of_adoption(number);
+  if (adopts) restarts.begin();
   scheduler.after(200ms, [&] {
-    if (cluster.server_runs(spare) && !cluster.server_sim_node(spare).doomed()) {
+    if (!adopts && cluster.server_runs(spare) && !cluster.server_sim_node(spare).doomed()) {
       cluster.kill_server(spare);
       scheduler.after(3s, [&] {
         cluster.restart_server(spare);
@@ -249,13 +282,13 @@ Outcome run_failpoint(size_t number, const ScenarioConfig& config) {
       back = true;
     }
   });
-  scheduler.after(500ms, [&] { cluster.disk(holders[1]).fail_syncs(1); });
+  if (!adopts) scheduler.after(500ms, [&] { cluster.disk(holders[1]).fail_syncs(1); });
   scheduler.run_for(1ms);
   const bool ended = scheduler.run_until(
       [&] {
         return !cluster.broken().empty() ||
-               (back && cluster.server_runs(spare) && cluster.server(spare).ready() &&
-                striker.over() && cluster.running_tasks() == 0);
+               (back && (!adopts || restarts.over()) && cluster.server_runs(spare) &&
+                cluster.server(spare).ready() && striker.over() && cluster.running_tasks() == 0);
       },
       600s);
   if (!ended) outcome.wrong += "the clients did not end\n";

@@ -16,6 +16,8 @@
 namespace ramcloud {
 namespace {
 
+/// In this time after it came, a backup offers what it has (server/former_frames.h).
+constexpr Duration kOfferTime = std::chrono::milliseconds(200);
 /// Offers that are looked at in one turn.
 constexpr uint64_t kMostOffersAtOnce = 64;
 /// How often a request without an answer is sent.
@@ -26,6 +28,19 @@ constexpr Duration kMostPutOff = std::chrono::seconds(30);
 }  // namespace
 
 // ---- offers
+
+/// The list may show a backup that came back. Without this wait the first copies would begin before
+/// it can say what it has; and the only backup that can take them may be the one that has them. At
+/// most a sixth of the time is waited, however many servers come.
+void ReplicaManager::expect_offers() {
+  uint64_t newest = newest_server_;
+  for (const ListedServer& server : servers_.servers()) newest = std::max(newest, server.server_id);
+  const bool came = newest > newest_server_;
+  newest_server_ = newest;
+  if (came && reactor_.now() >= copies_from_ + 5 * kOfferTime) {
+    copies_from_ = reactor_.now() + kOfferTime;
+  }
+}
 
 void ReplicaManager::offered(uint64_t backup_id, std::span<const uint64_t> segment_ids) {
   first_.assert_here();
@@ -202,6 +217,7 @@ void ReplicaManager::take_adoption(const AdoptionAnswer& answer) {
     slot->adopted(answer.acked);
     backups_.accepted(answer.server_id);
     ++adopted_;
+    if (options_.adopted != nullptr) options_.adopted->add();
     log_info("replication.adopted", {{"segment", answer.segment_id}, {"server", answer.server_id}});
   } else {
     adoption_failed(*slot, answer);
@@ -209,7 +225,8 @@ void ReplicaManager::take_adoption(const AdoptionAnswer& answer) {
   recount(replicas);
 }
 
-/// The backup keeps its place for other replicas: that one frame is unfit says nothing of the rest.
+/// A refusal does not keep other replicas from that backup: one frame that is unfit says nothing of
+/// the rest.
 void ReplicaManager::adoption_failed(ReplicaSlot& slot, const AdoptionAnswer& answer) {
   log_info("replication.not_adopted",
            {{"segment", answer.segment_id}, {"server", answer.server_id}, {"why", answer.status}});
@@ -231,13 +248,13 @@ void ReplicaManager::adoption_failed(ReplicaSlot& slot, const AdoptionAnswer& an
       if (slot.state().may_exist) {
         RC_SOMETIMES("replication.adoption_is_given_up");
         note_given_up(slot);
-        lose(replicas_of(slot), slot, answer.status);
+        lose_refused(slot, answer.status);
       } else {
         RC_SOMETIMES("replication.adoption_is_refused");
         unplace(slot, ReplicaEvent::kRefused);
-      }
-      if (answer.status == StatusCode::kIoError) {
-        backups_.begin_losing(answer.server_id, answer.status);
+        if (answer.status == StatusCode::kIoError) {
+          backups_.begin_losing(answer.server_id, answer.status);
+        }
       }
       break;
     case Reaction::kLose:

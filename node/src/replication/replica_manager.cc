@@ -26,6 +26,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       options_(std::move(options)),
       own_calls_(reactor_),
       repairs_(options_.concurrent_repairs),
+      newest_server_(options_.master_id),
       backups_({options_.refused_delay, options_.max_refused_delay}),
       silence_to_first_(options_.backup_silence),
       timer_(reactor_,
@@ -109,6 +110,10 @@ void ReplicaManager::segment_compacted(log::Segment& before, log::Segment& after
 bool ReplicaManager::place(SegmentReplicas& replicas, ReplicaSlot& slot) {
   if (replicas.only_adopts()) return false;  // drive_adoptions() places it
   const Time now = reactor_.now();
+  if (replicas.settled() && now < copies_from_) {
+    wake_at(copies_from_);
+    return false;
+  }
   if (now < slot.not_before()) {
     wake_at(slot.not_before());
     return false;
@@ -205,6 +210,7 @@ void ReplicaManager::replica_advanced(ReplicaSlot& slot, bool was_closed) {
     note_progress(slot);
   } else if (slot.closed() && !was_closed) {
     ++recreated_;
+    if (options_.copied != nullptr) options_.copied->add();
   }
 }
 
@@ -431,6 +437,7 @@ void ReplicaManager::apply_server_list() {
         {StatusCode::kCrashed, fmt::format("server list {} says that server {} crashed",
                                            servers_.version(), options_.master_id)});
   }
+  expect_offers();
   // A new backup may take replicas that no other could. (Only the first few repairs are tried now;
   // the others when it is their turn.)
   const auto try_again = [this](SegmentReplicas& replicas) {

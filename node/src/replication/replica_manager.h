@@ -127,6 +127,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Duration backup_silence{};
     /// Counts the messages that the first reactor sends. May be null; outlives the manager.
     Counter* messages = nullptr;
+    /// Count replicas of closed segments that were re-created. The same.
+    Counter* copied = nullptr;
+    Counter* adopted = nullptr;
   };
 
   /// On the first reactor, to which `rpc` belongs. `servers` outlives the manager.
@@ -386,6 +389,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Task<void> ask_to_adopt(Locator locator, wire::AdoptRequest request, AdoptionAnswer answer);
   bool take_adoptions() RC_REQUIRES(first_);
   void take_adoption(const AdoptionAnswer& answer) RC_REQUIRES(first_);
+  void expect_offers() RC_REQUIRES(first_);
   void adoption_failed(ReplicaSlot& slot, const AdoptionAnswer& answer) RC_REQUIRES(first_);
   bool free_given_up() RC_REQUIRES(first_);
   bool is_needed(uint64_t segment_id) RC_REQUIRES(first_);
@@ -460,7 +464,10 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   RepairQueue repairs_ RC_GUARDED_BY(first_);                // settled segments that lost replicas
   Adoptions adoptions_ RC_GUARDED_BY(first_);
   std::vector<AdoptionAnswer> adoption_answers_ RC_GUARDED_BY(first_);  // not taken yet
-  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);                  // of all that are settled
+  uint64_t newest_server_ RC_GUARDED_BY(first_);  // the highest id of a list so far, and its own
+  /// No copy of a settled segment begins before: a server that has just come may offer it.
+  Time copies_from_ RC_GUARDED_BY(first_){};
+  SegmentCounts settled_counts_ RC_GUARDED_BY(first_);  // of all that are settled
   BackupTable backups_ RC_GUARDED_BY(first_);
   std::deque<GivenUp> given_up_ RC_GUARDED_BY(first_);  // also of removed segments; their backups
                                                         // were not told yet to free them

@@ -292,6 +292,14 @@ struct ServerNode::Impl {
       return enlistment.raise_epoch(segment, epoch);
     };
     all.replication.messages = &first.replica_messages();
+    const auto recreated = [this](const char* how) {
+      return &metrics.counter("ramcloud_replicas_recreated_total",
+                              "Replicas of closed segments in place of lost ones: copied, or "
+                              "adopted from what a backup still had.",
+                              {{"how", how}});
+    };
+    all.replication.copied = recreated("copied");
+    all.replication.adopted = recreated("adopted");
     // Wakes requests that wait for the log. Called on the thread that caused the progress.
     if (reactors.size() > 1 || options.cleaning.on()) {
       all.on_progress = [this] {
