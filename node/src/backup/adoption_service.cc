@@ -64,6 +64,14 @@ void AdoptionService::drop(const ReplicaKey& key, uint32_t frame) {
   if (found->second.empty()) offered_.erase(found);
 }
 
+void AdoptionService::forget(const ReplicaKey& key) {
+  in_progress_.erase(key);
+  const auto found = offered_.find(key);
+  if (found == offered_.end()) return;
+  unfit_.insert(found->second.begin(), found->second.end());
+  offered_.erase(found);
+}
+
 const FormerFrame* AdoptionService::still_former(const ReplicaKey& key, uint32_t frame) const {
   const FormerFrame* former = frames_.find_former(frame);
   if (former == nullptr || former->content.master_id != key.master_id ||

@@ -57,8 +57,9 @@ class AdoptionService {
   AdoptionService& operator=(const AdoptionService&) = delete;
 
   void on_adopt(const Request& request);
-  /// The master does not need the replica: an adoption in progress ends without effect.
-  void forget(const ReplicaKey& key) { in_progress_.erase(key); }
+  /// The master does not need a replica of the segment here: an adoption in progress ends without
+  /// effect, and a request that comes late finds nothing.
+  void forget(const ReplicaKey& key);
 
   /// Notes a former frame, so that its master may be told of it. Only frames that were noted are
   /// adopted.

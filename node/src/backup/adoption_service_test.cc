@@ -302,6 +302,9 @@ TEST_F(AdoptionServiceTest, AReplicaThatIsNotNeededAnyMoreIsNotAdopted) {
   EXPECT_NE(replies_.status, StatusCode::kOk);
   EXPECT_TRUE(replies_.nothing_written());
   expect_former();
+  offer();
+  EXPECT_EQ(adopt(), StatusCode::kNotFound) << "a request that was sent before the free";
+  expect_former();
 }
 
 TEST_F(AdoptionServiceTest, ItIsFreedLikeAnyReplica) {

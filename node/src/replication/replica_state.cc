@@ -96,8 +96,7 @@ std::optional<ReplicaState> after(const ReplicaState& state, ReplicaEvent event,
     // Nothing more is appended to its segment, so it lacks nothing even if it was optional until now.
     case ReplicaEvent::kAdopted:
       next.optional = false;
-      acknowledge(next, acked);
-      break;
+      [[fallthrough]];
     case ReplicaEvent::kOpened:
     case ReplicaEvent::kBytesAcked:
     case ReplicaEvent::kCopyCompleted:
