@@ -163,10 +163,11 @@ Task<void> ReplicaManager::ask_to_adopt(Locator locator, wire::AdoptRequest requ
     RC_FAILPOINT("replication.adoption.answered");
     note_answer(answer.server_id, reply.status, sent);
     answer.note(reply, request.length);
-    const bool again = reply.status == StatusCode::kRetry ||
-                       (is_silence(reply.status) && ++unanswered < kAttempts);
+    const bool silent = is_silence(reply.status);
+    const bool again = reply.status == StatusCode::kRetry || (silent && ++unanswered < kAttempts);
     const Duration pause =
-        std::max<Duration>(std::chrono::microseconds(reply.retry_after_us), options_.retry_delay);
+        std::max<Duration>(std::chrono::microseconds(reply.retry_after_us),
+                           silent ? options_.max_retry_delay : options_.retry_delay);
     if (!again || reactor_.now() + pause > until) break;
     RC_SOMETIMES("replication.adoption_is_asked_for_again");
     co_await reactor_.sleep(pause);
