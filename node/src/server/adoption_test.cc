@@ -74,6 +74,21 @@ TEST_F(AdoptionSim, ABackupThatIsTheOnlyPlaceForItsReplicasGetsNoCopies) {
   expect_all_is_found();
 }
 
+/// What waits for its turn to be adopted is not copied meanwhile.
+TEST_F(AdoptionSim, ASlowDeviceAdoptsEverythingAllTheSame) {
+  ASSERT_NO_FATAL_FAILURE(begin(3, 3, 8));
+  leave(1);
+  tell_all();
+  scheduler_.run_for(5s);
+  nodes_[1]->disk().set_slow(50ms);
+  come_back(1);
+  tell_master();
+  ASSERT_TRUE(is_whole());
+  EXPECT_GE(adopted(), 8u);
+  EXPECT_LE(recreated(), 2u) << "the heads that were open";
+  expect_no_leak();
+}
+
 /// Every server, one after the other.
 TEST_F(AdoptionSim, ARollingRestartCopiesTheOpenHeadsOnly) {
   ASSERT_NO_FATAL_FAILURE(begin(5, 3, 8));
