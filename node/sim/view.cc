@@ -159,6 +159,11 @@ Backing backing_of(const server::ServerNode& server, log::LogPosition before) {
     if (parts.store->log().find_segment(slot.segment().id()) == nullptr) return;
     // A side segment in the log was on its replicas before; a lost replica is repaired later.
     if (slot.segment().side() && slot.segment().closed_durable()) return;
+    // All of it was durable before. A copy that is required from its last message on gates nothing.
+    if (slot.segment().closed_durable() && slot.segment().id() == before.segment_id() &&
+        before.offset() >= slot.segment().published()) {
+      return;
+    }
     if (slot.segment().id() != segment_id) {
       lacks = lacks || (segment_id != 0 && !complete());
       if (lacks || slot.segment().id() > durable.segment_id()) return;
