@@ -57,7 +57,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
   enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService,
-  /// FetchService, LeaseService and AdoptionService. Precondition: `frames` was adopted. All arguments outlive this.
+  /// FetchService, LeaseService and AdoptionService. Precondition: `frames` was adopted. All
+  /// arguments outlive this.
   ReplicaService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                  ServerList& servers, Options options);
   ~ReplicaService() override;
