@@ -373,6 +373,14 @@ TEST_P(LeaseSim, AHolderWithoutASuccessorIsWaitedFor) {
   EXPECT_TRUE(leased_again());
 }
 
+/// On a busy machine the first reactor learns of several timeouts in one turn.
+void run_busy(testing::ReplicationRig& rig, Duration time) {
+  for (const Time end = rig.scheduler_.now() + time; rig.scheduler_.now() < end;) {
+    rig.scheduler_.pause(*rig.master_, rig.scheduler_.now() + 5ms);
+    rig.scheduler_.run_for(6ms);
+  }
+}
+
 /// Nothing was proved about any of them, and a fence needs a replica that counts.
 TEST_P(LeaseSim, AMasterThatIsCutOffFromAllKeepsItsHolders) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
@@ -384,11 +392,7 @@ TEST_P(LeaseSim, AMasterThatIsCutOffFromAllKeepsItsHolders) {
     ASSERT_TRUE(rig.all_durable());
     rig.scheduler_.run_for(seed * 11ms);
     for (const SimNode* node : rig.nodes_) rig.cut_off(*node);
-    // A busy machine: the first reactor learns of several timeouts in one turn.
-    for (const Time end = rig.scheduler_.now() + 10s; rig.scheduler_.now() < end;) {
-      rig.scheduler_.pause(*rig.master_, rig.scheduler_.now() + 5ms);
-      rig.scheduler_.run_for(6ms);
-    }
+    run_busy(rig, 10s);
     EXPECT_EQ(rig.manager_->stats().replicas_lost, 0u);
     EXPECT_EQ(rig.fence_.epoch, 0u);
     rig.network_.heal_all();
@@ -428,7 +432,7 @@ TEST_P(LeaseSim, TwoSilentHoldersDoNotShareASuccessor) {
   const auto holders = manager_->replica_servers(1);
   cut_off(node_of(holders[0]));
   cut_off(node_of(holders[1]));
-  scheduler_.run_for(10s);
+  run_busy(*this, 10s);
   EXPECT_EQ(manager_->stats().replicas_lost, 1u);
   network_.heal_all();
   must_put("b", "2");
