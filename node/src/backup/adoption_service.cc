@@ -11,6 +11,7 @@
 #include "base/logging.h"
 #include "base/sometimes.h"
 #include "log/group_reader.h"
+#include "runtime/outcome.h"
 
 namespace ramcloud {
 namespace {
@@ -220,18 +221,9 @@ Task<Result<uint32_t>> AdoptionService::verify(FormerFrame former,
 }
 
 Task<Status> AdoptionService::synced() {
-  struct Outcome {
-    explicit Outcome(Reactor& reactor) : there(reactor) {}
-    Event there;
-    Status status;
-  };
-  const auto outcome = std::make_shared<Outcome>(reactor_);
-  replicas_.sync_frames([outcome](Status status) {
-    outcome->status = std::move(status);
-    outcome->there.set();
-  });
-  co_await outcome->there;
-  co_return outcome->status;
+  const Outcome outcome(reactor_);
+  replicas_.sync_frames(outcome.callback());
+  co_return co_await outcome.wait();
 }
 
 // ---- answers

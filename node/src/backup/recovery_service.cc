@@ -11,6 +11,7 @@
 #include "base/sometimes.h"
 #include "log/digest.h"
 #include "log/found_replica.h"
+#include "runtime/outcome.h"
 
 namespace ramcloud {
 namespace {
@@ -90,18 +91,9 @@ void RecoveryService::on_query(const Request& request) {
 }
 
 Task<Status> RecoveryService::all_synced() {
-  struct Outcome {
-    explicit Outcome(Reactor& reactor) : there(reactor) {}
-    Event there;
-    Status status;
-  };
-  const auto outcome = std::make_shared<Outcome>(reactor_);
-  replicas_.sync_all([outcome](Status status) {
-    outcome->status = std::move(status);
-    outcome->there.set();
-  });
-  co_await outcome->there;
-  co_return outcome->status;
+  const Outcome outcome(reactor_);
+  replicas_.sync_all(outcome.callback());
+  co_return co_await outcome.wait();
 }
 
 /// Bytes taken before the freeze may have been acknowledged, so they must be in the answer. They

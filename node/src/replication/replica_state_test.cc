@@ -76,72 +76,69 @@ TEST(ReplicaState, EveryPhaseWithEveryEvent) {
   EXPECT_EQ(seen.size(), kReplicaEvents) << "an event is not in the table";
 }
 
+/// The event happens in this state, and is legal there.
+void happen(ReplicaState& state, Event event, Acked acked = {}) {
+  const auto next = after(state, event, acked);
+  ASSERT_TRUE(next) << name_of(event) << " in " << text(state);
+  state = *next;
+}
+
 TEST(ReplicaState, FactsChangeWithTheirEventsOnly) {
   ReplicaState state;
-  const auto happens = [&](Event event, Acked acked = {}) {
-    const auto next = after(state, event, acked);
-    ASSERT_TRUE(next) << name_of(event) << " in " << text(state);
-    state = *next;
-  };
-  happens(Event::kPlacementFailed);
+  happen(state, Event::kPlacementFailed);
   EXPECT_EQ(text(state), "unplaced placement_failed 0/0");
-  happens(Event::kPlacementOverdue);
+  happen(state, Event::kPlacementOverdue);
   EXPECT_EQ(text(state), "unplaced optional placement_failed 0/0");
-  happens(Event::kPlaced);
+  happen(state, Event::kPlaced);
   EXPECT_EQ(text(state), "opening optional optional_when_placed 0/0");
-  happens(Event::kRefused);
+  happen(state, Event::kRefused);
   EXPECT_EQ(text(state), "unplaced optional optional_when_placed 0/0") << "nothing happened";
-  happens(Event::kPlaced);
-  happens(Event::kWholeOpenSent);
+  happen(state, Event::kPlaced);
+  happen(state, Event::kWholeOpenSent);
   EXPECT_EQ(text(state), "opening optional_when_placed 0/0") << "the backup may have all of it";
-  happens(Event::kRefused);
+  happen(state, Event::kRefused);
   EXPECT_EQ(text(state), "unplaced optional optional_when_placed 0/0") << "it has nothing";
-  happens(Event::kPlaced);
-  happens(Event::kCopyOpenSent);
+  happen(state, Event::kPlaced);
+  happen(state, Event::kCopyOpenSent);
   EXPECT_TRUE(state.optional) << "a copy lacks bytes, and nobody takes it for whole";
-  happens(Event::kOutcomeUnknown);
+  happen(state, Event::kOutcomeUnknown);
   EXPECT_EQ(text(state), "opening_copy optional optional_when_placed may_exist 0/0");
   EXPECT_FALSE(after(state, Event::kRefused)) << "it may be there";
-  happens(Event::kOpened, {100, 1});
-  happens(Event::kBytesSent);
+  happen(state, Event::kOpened, {100, 1});
+  happen(state, Event::kBytesSent);
   EXPECT_EQ(text(state), "copying optional optional_when_placed may_exist 100/1");
-  happens(Event::kBytesAcked, {90, 2});
+  happen(state, Event::kBytesAcked, {90, 2});
   EXPECT_EQ(text(state), "copying optional optional_when_placed may_exist 100/2") << "only rise";
   EXPECT_FALSE(after(state, Event::kCopyCompleted)) << "what completes it was not sent";
-  happens(Event::kLastOfCopySent);
+  happen(state, Event::kLastOfCopySent);
   EXPECT_FALSE(state.optional);
-  happens(Event::kCopyCompleted, {200, 2});
+  happen(state, Event::kCopyCompleted, {200, 2});
   EXPECT_EQ(text(state), "open optional_when_placed may_exist 200/2");
-  happens(Event::kCloseAcked, {300, 2});
-  happens(Event::kLost);
+  happen(state, Event::kCloseAcked, {300, 2});
+  happen(state, Event::kLost);
   EXPECT_EQ(state.acked, Acked{});
   EXPECT_FALSE(state.optional) << "what is lost is required again";
-  happens(Event::kPlaced);
+  happen(state, Event::kPlaced);
   EXPECT_EQ(text(state), "opening 0/0");
 }
 
 TEST(ReplicaState, AnAdoptedReplicaCountsWhenItIsConfirmed) {
   ReplicaState state;
-  const auto happens = [&](Event event, Acked acked = {}) {
-    const auto next = after(state, event, acked);
-    ASSERT_TRUE(next) << name_of(event) << " in " << text(state);
-    state = *next;
-  };
-  happens(Event::kPlacementFailed);
-  happens(Event::kPlacementOverdue);
-  happens(Event::kAdoptionAsked);
+  happen(state, Event::kPlacementFailed);
+  happen(state, Event::kPlacementOverdue);
+  happen(state, Event::kAdoptionAsked);
   EXPECT_EQ(text(state), "adopting optional optional_when_placed 0/0");
   EXPECT_TRUE(state.placed());
   EXPECT_FALSE(state.opened() || state.opening() || counts(state, 0));
-  happens(Event::kRefused);
+  happen(state, Event::kRefused);
   EXPECT_EQ(text(state), "unplaced optional optional_when_placed 0/0") << "it is copied";
-  happens(Event::kAdoptionAsked);
-  happens(Event::kOutcomeUnknown);
+  happen(state, Event::kAdoptionAsked);
+  happen(state, Event::kOutcomeUnknown);
   EXPECT_FALSE(after(state, Event::kRefused)) << "it may be adopted";
-  happens(Event::kAdopted, {500, 3});
+  happen(state, Event::kAdopted, {500, 3});
   EXPECT_EQ(text(state), "closed optional_when_placed may_exist 500/3");
   EXPECT_TRUE(counts(state, 7));
-  happens(Event::kLost);
+  happen(state, Event::kLost);
   EXPECT_EQ(text(state), "unplaced optional_when_placed may_exist 0/0");
 }
 

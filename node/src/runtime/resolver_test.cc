@@ -62,45 +62,43 @@ struct NameService {
   std::atomic<int> lookups = 0;
 };
 
-/// Runs the reactor until `done`; false if that takes too long.
-bool run_until(Reactor& reactor, const std::function<bool()>& done) {
-  bool late = false;
-  Timer alarm(reactor, [&late] { late = true; });
-  alarm.start_after(20s);
-  reactor.run_until([&] { return done() || late; });
-  return done();
-}
-
-TEST(Resolver, ASlowNameDoesNotDelayTheOthers) {
+class ResolverWithASlowName : public ::testing::Test {
+ protected:
+  /// False if it takes too long.
+  bool run_until(const std::function<bool()>& done) {
+    bool late = false;
+    Timer alarm(reactor, [&late] { late = true; });
+    alarm.start_after(20s);
+    reactor.run_until([&] { return done() || late; });
+    return done();
+  }
   SystemClock clock;
   EpollSource source;
-  Reactor reactor(clock, source, 1, {});
+  Reactor reactor{clock, source, 1, {}};
   NameService names;
-  Resolver resolver(reactor, names.look_up());
+  Resolver resolver{reactor, names.look_up()};
+};
+
+TEST_F(ResolverWithASlowName, DoesNotDelayTheOthers) {
   bool slow = false, quick = false;
   resolver.resolve("slow", 80, [&](auto) { slow = true; });
   resolver.resolve("quick", 80, [&](auto r) { quick = r.has_value(); });
-  EXPECT_TRUE(run_until(reactor, [&] { return quick; }));
+  EXPECT_TRUE(run_until([&] { return quick; }));
   EXPECT_FALSE(slow);
   names.go_on.set_value();
-  EXPECT_TRUE(run_until(reactor, [&] { return slow; }));
+  EXPECT_TRUE(run_until([&] { return slow; }));
 }
 
-TEST(Resolver, ANameIsLookedUpOnceForAllThatWaitForIt) {
-  SystemClock clock;
-  EpollSource source;
-  Reactor reactor(clock, source, 1, {});
-  NameService names;
-  Resolver resolver(reactor, names.look_up());
+TEST_F(ResolverWithASlowName, LooksItUpOnceForAllThatWaitForIt) {
   int answered = 0;
   for (int i = 0; i < 1'000; ++i) resolver.resolve("slow", 80, [&](auto) { ++answered; });
   bool other = false;
   resolver.resolve("slow", 81, [&](auto) { other = true; });
   names.go_on.set_value();
-  EXPECT_TRUE(run_until(reactor, [&] { return answered == 1'000 && other; }));
+  EXPECT_TRUE(run_until([&] { return answered == 1'000 && other; }));
   EXPECT_EQ(names.lookups, 2);
   resolver.resolve("slow", 80, [&](auto) { ++answered; });
-  EXPECT_TRUE(run_until(reactor, [&] { return answered == 1'001; }));
+  EXPECT_TRUE(run_until([&] { return answered == 1'001; }));
   EXPECT_EQ(names.lookups, 3) << "a result is not kept";
 }
 
