@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
 cmake --build build/release --target pingpong exchange store_bench append outage recovery_bound \
-  memory_bench write_latency allocation capacity -- -j "$RAMCLOUD_JOBS" >/dev/null
+  memory_bench write_latency allocation capacity overwrites -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
 [ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append recovery memory)
 for part in "${parts[@]}"; do

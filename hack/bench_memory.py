@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What log-structured memory is for: how full it can be, at which price. The log and the store as a library, without a
-network and replicas, and `backups` of a whole cluster:
+network and replicas; `backups` and `overwrites` of whole servers:
 
   throughput   overwrites a second against memory utilisation, with the cleaner at work (node/bench/memory_bench.cc)
   allocation   memory that changing sizes of objects take, beside allocators (node/bench/allocation.cc)
   latency      of writes with the cleaner at 90 %, and without one (node/bench/write_latency.cc)
   capacity     objects in some memory, beside memcached and Redis or Valkey (node/bench/capacity.cc)
   backups      overwrites a second with R = 3 while disks are slow (bench_backups.py); only as root
+  overwrites   ten minutes of overwrites with changing sizes, beside Valkey (bench_overwrites.py)
 
 What is compared takes turns in one run. An allocator or a peer that is not installed is left out, with a message
 (`hack/deps.sh bench`). See bench.sh.
@@ -26,6 +27,7 @@ import time
 
 import bench
 import bench_backups
+import bench_overwrites
 
 BUILT = os.path.join(bench.TOP, "build", "release", "bench")
 UTILISATIONS = [30, 50, 70, 80, 90, 95, 98]
@@ -467,6 +469,12 @@ def backups_table(runs):
     return "\n".join(lines)
 
 
+# ---- ten minutes
+
+def overwrites(a):
+    return bench_overwrites.measure(a)
+
+
 # ---- floors
 
 def throughput_floors(runs):
@@ -592,9 +600,23 @@ without {bench_backups.NOT_FOR_OBJECTS} segments.
 """
 
 
+def overwrites_section(runs, a):
+    rounds = len(runs) // len(bench_overwrites.names(runs))
+    sizes = ", ".join(f"{least} to {most}" for least, most in bench_overwrites.SIZES)
+    return f"""## Ten minutes of overwrites
+
+{a["overwrites_objects"]:,} objects with keys of {bench_overwrites.KEY_BYTES} bytes, in one server without replicas. Ten groups of 75 writes at a time overwrite random ones, for
+{rounds} turns of {a["overwrites_turn"]} seconds; servers take turns. From turn to turn the bytes of values change: {sizes}, and from the beginning again.
+Our log is so large that the largest objects take {a["overwrites_utilisation"]} % of it; memory is that of the whole process, beside keys and values of the
+largest objects.
+
+{bench_overwrites.table(runs, a["overwrites_objects"])}
+"""
+
+
 PARTS = {"throughput": (throughput, throughput_section), "allocation": (allocation, allocation_section),
          "latency": (latency, latency_section), "capacity": (capacity, capacity_section),
-         "backups": (backups, backups_section)}
+         "backups": (backups, backups_section), "overwrites": (overwrites, overwrites_section)}
 
 
 def write_docs(data):
@@ -605,8 +627,8 @@ def write_docs(data):
 {bench.made_by("bench_memory.py")}.
 
 How full the memory of a log can be, and what that costs. The log and the store as a library: no network, no replicas,
-30-byte keys unless a section says more. Cleaning is one-level unless a row says more. Only "Slow disks" is about a whole
-cluster.
+30-byte keys unless a section says more. Cleaning is one-level unless a row says more. "Slow disks" and "Ten minutes of
+overwrites" are about whole servers.
 
 {sections}
 ## Floors
@@ -642,6 +664,10 @@ def main():
     parser.add_argument("--backups-mib-per-s", type=int, default=60, help="that slow disks write together (default 60)")
     parser.add_argument("--backups-settle", type=float, default=90, help="seconds of overwrites before the disks become slow, and again before the rate is measured (default 90)")
     parser.add_argument("--backups-seconds", type=float, default=60, help="that the rate with slow disks is measured for (default 60)")
+    parser.add_argument("--overwrites-objects", type=int, default=500_000, help="that are overwritten for ten minutes (default 500000)")
+    parser.add_argument("--overwrites-utilisation", type=int, default=90, metavar="PERCENT", help="of our log by the largest ones (default 90)")
+    parser.add_argument("--overwrites-seconds", type=int, default=600, help="of overwrites of each server (default 600)")
+    parser.add_argument("--overwrites-turn", type=int, default=20, help="seconds of a turn (default 20)")
     parser.add_argument("--trial", action="store_true", help="all of it, as small as it can be, and write nothing")
     parser.add_argument("--accept", action="store_true", help="print the acceptance rows, write nothing")
     a = parser.parse_args()
@@ -649,6 +675,8 @@ def main():
         parser.error("--rounds, --writes, --seconds and --turnover must be above 0, and memory at least 64 MiB")
     if min(a.backups_settle, a.backups_seconds) <= 0 or a.backups_mib_per_s < 1 or not all(0 < u < 99 for u in a.backups_utilisation):
         parser.error("seconds and MiB/s must be above 0, and --backups-utilisation from 1 to 98")
+    if min(a.overwrites_objects, a.overwrites_seconds, a.overwrites_turn) < 1 or not 0 < a.overwrites_utilisation < 99:
+        parser.error("--overwrites-objects and its seconds must be above 0, and --overwrites-utilisation from 1 to 98")
     for part in a.parts:
         if part not in PARTS:
             parser.error(f'"{part}" is not a part; parts are {", ".join(PARTS)}')
@@ -656,6 +684,7 @@ def main():
         a.memory_mib, a.live_mib, a.capacity_mib = 128, 64, 64
         a.seconds, a.rounds, a.turnover, a.writes = 0.2, 1, 1, 10_000
         a.backups_utilisation, a.backups_log_mib, a.backups_settle, a.backups_seconds = [90], 64, 2, 2
+        a.overwrites_objects, a.overwrites_seconds, a.overwrites_turn = 20_000, 6, 1
     data = earlier() if a.parts else {"arguments": {}}
     if a.accept or a.trial:
         data = {"arguments": {}}

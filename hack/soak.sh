@@ -2,7 +2,7 @@
 # What `make test` does with samples, whole: hours, on a machine that does nothing else.
 #   soak.sh [PART…]   power: power cuts of simulated clusters, 500 and 200 seeds
 #                     recovery: deaths of servers with data, 2,000 seeds of the simulation
-#                     cleaning: 10,000 rounds of cleaning with crashes
+#                     cleaning: 10,000 rounds of cleaning with crashes, and long runs in a log that is 98 % full
 #                     processes: recoveries of real processes, at every failpoint, 20 runs of the loaded one, two minutes of
 #                     saturation
 # Without a PART, all of them. SEEDS=A..B takes other seeds for power and recovery.
@@ -28,7 +28,7 @@ recovery() {
 }
 
 cleaning() {
-  simulated cleaning_rounds_test
+  simulated cleaning_rounds_test store_test
   local case programs=()
   for case in 0 1 2 3; do
     RAMCLOUD_CLEANING_ROUNDS=2500 RAMCLOUD_CLEANING_SEED=100000 \
@@ -36,6 +36,8 @@ cleaning() {
     programs+=($!)
   done
   for case in "${programs[@]}"; do wait "$case"; done
+  # Each run overwrites the live bytes three times.
+  RAMCLOUD_CLEANING_TENTHS=30 build/plain/src/store/store_test --gtest_filter='*Deadlock*'
 }
 
 processes() {
