@@ -36,7 +36,7 @@ ACCESS = ["uniform", "zipfian", "hot-and-cold"]
 CLEANINGS = ["one-level", "two-level"]
 WORKLOADS = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"]
 ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4",
-              "mimalloc": "libmimalloc.so.2.0"}
+              "mimalloc": "libmimalloc.so.2"}
 OURS = "RAMCloud"
 # The memory of a log for each live byte. The result is the least with which a workload completes.
 FACTORS = [1.10, 1.15, 1.20, 1.30, 1.50, 2.00]
