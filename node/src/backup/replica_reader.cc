@@ -227,8 +227,8 @@ std::string entry_type_name(log::EntryType type) {
       return "OBJECT";
     case log::EntryType::kTombstone:
       return "TOMBSTONE";
-    case log::EntryType::kTabletStatistics:
-      return "TABLET_STATISTICS";
+    case log::EntryType::kOwnedTablets:
+      return "OWNED_TABLETS";
     case log::EntryType::kRpcResult:
       return "RPC_RESULT";
     case log::EntryType::kPreparedOp:

@@ -1,28 +1,8 @@
 #include "log/digest.h"
 
+#include "log/leb128.h"
+
 namespace ramcloud::log {
-namespace {
-
-void put_leb128(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
-
-/// Decodes one number from the front; false if it is cut off or exceeds 64 bits.
-bool take_leb128(ByteView& in, uint64_t& value) {
-  value = 0;
-  for (int shift = 0; shift < 64 && !in.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(in.front());
-    in.remove_prefix(1);
-    const uint64_t bits = byte & 0x7f;
-    if (shift == 63 && bits > 1) return false;
-    value |= bits << shift;
-    if ((byte & 0x80) == 0) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 DigestEncoder::DigestEncoder(std::string& out) : out_(out) {
   out_.assign(sizeof(uint32_t), '\0');

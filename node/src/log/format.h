@@ -3,8 +3,9 @@
 // additions get a new entry type or a new format version.
 //
 //   segment  := group*                            at most kSegmentBytes; first group: SegmentHeader
-//                                                 entry (and in a head: log digest, safe version);
-//                                                 last group of a closed segment: one Footer entry
+//                                                 entry (and in a head: log digest, safe version,
+//                                                 owned tablets); last group of a closed segment:
+//                                                 one Footer entry
 //   group    := GroupHeader entry+ fill           zeros up to 8 bytes; the unit of append, of
 //                                                 replication and of torn-tail detection
 //   padding  := PaddingHeader, skipped bytes      stands where a group could
@@ -49,9 +50,9 @@ enum class EntryType : uint8_t {
   kFooter = 4,
   kObject = 5,
   kTombstone = 6,
-  kTabletStatistics = 7,  // reserved
-  kRpcResult = 8,         // reserved: exactly-once results
-  kPreparedOp = 9,        // reserved: transactions
+  kOwnedTablets = 7,  // former builds had reserved it, never wrote it, and skip it
+  kRpcResult = 8,     // reserved: exactly-once results
+  kPreparedOp = 9,    // reserved: transactions
   kPreparedOpTombstone = 10,
   kTransactionDecision = 11,
   kParticipantList = 12,
@@ -111,6 +112,17 @@ struct __attribute__((packed)) SafeVersionBody {
   uint64_t safe_version;  // above every version ever assigned by this master
 };
 static_assert(sizeof(SafeVersionBody) == 8);
+
+/// Body of kOwnedTablets, in the first group of a head: this, then for each tablet, by table and
+/// start, four LEB128 numbers: table id minus the one before, start hash (in the same table as the
+/// one before: minus its end, minus 1), end hash (inclusive) minus start hash, and the id of the
+/// segment with which the tablet begins (its creation position; 0: none).
+struct __attribute__((packed)) OwnedTabletsBody {
+  uint16_t format_version;
+  uint16_t reserved;
+  uint32_t count;
+};
+static_assert(sizeof(OwnedTabletsBody) == 8);
 
 struct __attribute__((packed)) FooterBody {
   uint32_t length;  // bytes of the segment before the footer's group

@@ -38,6 +38,7 @@ Log::Log(Arena& arena, Replicator& replicator, LogOptions options)
     list->reserve(pool_.capacity());
   }
   digest_.reserve(4096);
+  tablets_.reserve(kMaxOwnedTabletsBytes);  // address space; pages that are not used take no memory
 }
 
 Log::~Log() {
@@ -50,6 +51,10 @@ Log::~Log() {
 
 void Log::set_safe_version_source(std::function<uint64_t()> source) {
   options_.safe_version = std::move(source);
+}
+
+void Log::set_owned_tablets_source(std::function<void(OwnedTabletsEncoder&)> source) {
+  options_.owned_tablets = std::move(source);
 }
 
 void Log::set_progress_listener(std::function<void()> fn) {
@@ -270,8 +275,14 @@ void Log::write_header_group(Segment& segment) {
   DigestEncoder digest(digest_);
   for (const Segment* member : segments_) digest.add(member->id());
   digest.finish();
-  SegmentWriter(segment).write_head_header(digest_,
-                                           options_.safe_version ? options_.safe_version() : 1);
+  SegmentWriter writer(segment);
+  tablets_.clear();
+  if (options_.owned_tablets) {
+    OwnedTabletsEncoder tablets(tablets_, writer.room_for_tablets(digest_.size()));
+    options_.owned_tablets(tablets);
+    if (!tablets.finish()) RC_SOMETIMES("log.head_without_a_list_of_tablets");
+  }
+  writer.write_head_header(digest_, options_.safe_version ? options_.safe_version() : 1, tablets_);
 }
 
 /// Prefetches the cache lines that the next small group will be written to. Otherwise the next
@@ -343,6 +354,14 @@ StatusCode Log::roll_head() {
 bool Log::ready() const {
   SpinGuard guard(lock_);
   return head_ != nullptr && !want_switch_;
+}
+
+uint64_t Log::newest_head() const {
+  SpinGuard guard(lock_);
+  for (const Segment* segment : {next_, head_, closing_}) {
+    if (segment != nullptr) return segment->id();
+  }
+  return 0;
 }
 
 bool Log::raise(Atomic<uint64_t>& value, LogPosition to) {

@@ -35,6 +35,7 @@
 #include "log/arena.h"
 #include "log/changed_segments.h"
 #include "log/format.h"
+#include "log/owned_tablets.h"
 #include "log/segment.h"
 #include "log/segment_pool.h"
 #include "log/segment_writer.h"
@@ -95,6 +96,9 @@ struct LogOptions {
   /// Safe version for the header of each head: above every version ever assigned. Called with the
   /// head lock held; must not take locks. Can be set later, before start().
   std::function<uint64_t()> safe_version;
+  /// Adds the tablets that the header of each head lists; null: it has no list. Called as
+  /// safe_version.
+  std::function<void(OwnedTabletsEncoder&)> owned_tablets;
 };
 
 struct Appended {
@@ -155,6 +159,8 @@ class Log {
 
   /// Before start().
   void set_safe_version_source(std::function<uint64_t()> source);
+  /// Before start().
+  void set_owned_tablets_source(std::function<void(OwnedTabletsEncoder&)> source);
   /// `fn` is called after durable() rose, and after a new head began to take data: whoever waits
   /// for either checks again. Without locks of the log held, on the thread that was the cause; not
   /// for an append that is durable at once, because nobody else waits for that. Before start().
@@ -290,6 +296,9 @@ class Log {
 
   /// The end of the last appended group.
   LogPosition head() const { return from_value(head_position_.load(std::memory_order_acquire)); }
+  /// The id of the newest head: the one that was opened ahead, if there is one. What the source of
+  /// owned tablets says from now on is listed only by later heads.
+  uint64_t newest_head() const;
   /// All groups before it are on R replicas and all earlier segments are closed on R replicas.
   /// Sequentially consistent with set_durable(): a reactor that first announces that it waits, and
   /// then reads this, either sees the new position or is called by the listener.
@@ -467,8 +476,9 @@ class Log {
   bool roll_now_ RC_GUARDED_BY(lock_) = false;           // a waiting change wants a head of its own
   bool switch_now_ RC_GUARDED_BY(lock_) = false;         // a carried change does not wait for the
                                                          // present head to be full
-  std::string digest_ RC_GUARDED_BY(lock_);  // its capacity is kept, so that a head switch
-                                             // allocates nothing
+  std::string digest_ RC_GUARDED_BY(lock_);   // its capacity is kept, so that a head switch
+                                              // allocates nothing
+  std::string tablets_ RC_GUARDED_BY(lock_);  // likewise
   Reservation reservations_[kMaxReservations] RC_GUARDED_BY(lock_);
   LogStatistics counters_ RC_GUARDED_BY(lock_);  // counters other than those of appends
   ChangedSegments changed_segments_;

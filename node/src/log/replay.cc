@@ -248,7 +248,7 @@ Status Replay::State::apply(const EntryView& entry) {
     case EntryType::kLogDigest:
     case EntryType::kSafeVersion:
     case EntryType::kFooter:
-    case EntryType::kTabletStatistics:
+    case EntryType::kOwnedTablets:
       return {};
     case EntryType::kObject: {
       const auto o = parse_object(entry);

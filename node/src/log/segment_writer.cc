@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checksum.h"
+#include "log/owned_tablets.h"
 
 namespace ramcloud::log {
 namespace {
@@ -118,14 +119,26 @@ void SegmentWriter::copy(const GroupSource& group) {
   cursor.zero_until(group.offset + group.length);
 }
 
-void SegmentWriter::write_head_header(ByteView digest, uint64_t safe_version) {
+void SegmentWriter::write_head_header(ByteView digest, uint64_t safe_version,
+                                      ByteView owned_tablets) {
   const SafeVersionBody safe{safe_version};
   EntrySource entries[] = {
       {},
       {EntryType::kLogDigest, 1, {Slice(digest)}},
       {EntryType::kSafeVersion, 1, {Slice(&safe, sizeof safe)}},
+      {EntryType::kOwnedTablets, 1, {Slice(owned_tablets)}},
   };
-  write_header(kHeadFlag, entries);
+  write_header(kHeadFlag, std::span(entries).first(owned_tablets.empty() ? 3 : 4));
+}
+
+/// An emergency head has less memory than a whole segment.
+size_t SegmentWriter::room_for_tablets(size_t digest_bytes) const {
+  constexpr size_t kBeside = sizeof(GroupHeader) + 4 * sizeof(EntryHeader) +
+                             sizeof(SegmentHeaderBody) + sizeof(SafeVersionBody) + kGroupAlignment +
+                             kFooterReserveBytes;
+  const size_t memory = std::min(segment_.memory_bytes(), kMaxGroupBytes);
+  const size_t room = memory - std::min(memory, kBeside + digest_bytes);
+  return std::min<size_t>(room, kMaxOwnedTabletsBytes);
 }
 
 void SegmentWriter::write_side_header() {

@@ -52,9 +52,11 @@ class SegmentWriter {
   void place(GroupSource& group, uint32_t durable_up_to, const char* refs[]);
   /// Copies a group to its place, with or without the lock that place() was called under.
   void copy(const GroupSource& group);
-  /// The first group: of a head with its digest and safe version, of a side segment without.
-  /// Published at once.
-  void write_head_header(ByteView digest, uint64_t safe_version);
+  /// The first group: of a head with its digest, safe version and owned tablets (empty: no such
+  /// entry), of a side segment without. Published at once.
+  void write_head_header(ByteView digest, uint64_t safe_version, ByteView owned_tablets);
+  /// How long the owned tablets may be in the header of this head, with a digest of this length.
+  size_t room_for_tablets(size_t digest_bytes) const;
   void write_side_header();
   /// Copies the first group of a segment with the same id.
   void copy_header(const Segment& from);

@@ -44,4 +44,20 @@ Task<Result<uint64_t>> new_head(Reactor& reactor, Epochs& epochs, log::Log& log)
   co_return log.head().segment_id();
 }
 
+Task<Status> begin_with_newest_head(Reactor& reactor, log::Log& log) {
+  const uint64_t newest = log.newest_head();
+  const Time limit = reactor.now() + kHeadLimit;
+  if (log.head().segment_id() < newest) {
+    RC_SOMETIMES("master.tablet_begins_with_the_head_opened_ahead");
+    (void)log.roll_head();  // needs no memory: the next head is there
+  }
+  while (log.head().segment_id() < newest) {
+    if (reactor.now() >= limit) {
+      co_return Status(StatusCode::kRetry, "the log's next head is not ready yet");
+    }
+    co_await reactor.sleep(kHeadInterval);
+  }
+  co_return Status();
+}
+
 }  // namespace ramcloud::master

@@ -81,6 +81,51 @@ TEST_F(NewHeadTest, ItIsAboveWhatASliceOfCleaningStillAppends) {
   EXPECT_GT(*head_, side.segments().back()->id());
 }
 
+class NewestHeadTest : public NewHeadTest {
+ protected:
+  explicit NewestHeadTest(bool durable_at_once = true) : NewHeadTest(8, durable_at_once) {}
+  Task<void> ask_for_newest() {
+    status_ = co_await begin_with_newest_head(node_.reactor(), parts_.log);
+    answered_ = true;
+  }
+  StatusCode begin() {
+    tasks_.spawn(ask_for_newest());
+    EXPECT_TRUE(sim_.run_until([this] { return answered_; }, 10s));
+    return status_.code();
+  }
+  void open_one_ahead() {
+    const uint64_t head = parts_.log.head().segment_id();
+    for (int i = 0; i < 5; ++i) append(1'000'000);
+    ASSERT_EQ(parts_.log.head().segment_id(), head);
+    ASSERT_EQ(parts_.log.newest_head(), head + 1);
+  }
+  Status status_;
+};
+
+TEST_F(NewestHeadTest, OneThatWasOpenedAheadTakesData) {
+  open_one_ahead();
+  const uint64_t ahead = parts_.log.newest_head();
+  EXPECT_EQ(begin(), StatusCode::kOk);
+  EXPECT_EQ(parts_.log.head().segment_id(), ahead);
+}
+
+TEST_F(NewestHeadTest, NoHeadIsRolledIfNoneWasOpenedAhead) {
+  append(100);
+  const uint64_t head = parts_.log.head().segment_id();
+  EXPECT_EQ(begin(), StatusCode::kOk);
+  EXPECT_EQ(parts_.log.newest_head(), head);
+}
+
+class NewestHeadThatHangs : public NewestHeadTest {
+ protected:
+  NewestHeadThatHangs() : NewestHeadTest(false) {}
+};
+
+TEST_F(NewestHeadThatHangs, IsNotWaitedForForEver) {
+  open_one_ahead();
+  EXPECT_EQ(begin(), StatusCode::kRetry) << "the head before it is not closed on its replicas";
+}
+
 class NewHeadThatHangs : public NewHeadTest {
  protected:
   NewHeadThatHangs() : NewHeadTest(8, false) {}

@@ -144,7 +144,8 @@ void TabletService::take(const Request& request) {
 }
 
 /// If the log may hold entries of the tablet already, the tablet begins with a new head, which tells
-/// old entries from later ones (docs/design/log.md#tablets).
+/// old entries from later ones (docs/design/log.md#tablets). Nobody writes to the tablet before the
+/// order is answered, so its entries are in no segment below a head that does not list it.
 Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletRequest command) {
   uint64_t first_segment = 0;
   if (store_->may_hold(command.table_id, command.start_hash, command.end_hash)) {
@@ -169,6 +170,8 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
       first_segment = tablet.first_segment;
     }
   }
+  status = co_await begin_with_newest_head(reactor_, store_->log());
+  if (!status.ok()) co_return refuse(handle, status);
   co_await answer_when_seen(
       handle, false,
       wire::encode(wire::TakeTabletReply{creation_position(first_segment)}, handle.version));

@@ -54,6 +54,8 @@ ObjectStore::ObjectStore(log::Log& log, Clock& clock, StoreOptions options, Hash
       table_(std::move(table)),
       pending_(std::make_unique_for_overwrite<PendingDelete[]>(options.max_pending_deletes)) {
   log_.set_safe_version_source([this] { return safe_version(); });
+  log_.set_owned_tablets_source(
+      [this](log::OwnedTabletsEncoder& encoder) { tablets_.list_owned(encoder); });
 }
 
 ObjectStore::~ObjectStore() = default;

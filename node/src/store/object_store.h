@@ -91,7 +91,7 @@ struct TabletCounts {
 
 class ObjectStore {
  public:
-  /// Registers the safe version with the log: construct before Log::start(). The clock is used for
+  /// Registers the safe version and the owned tablets with the log: construct before Log::start(). The clock is used for
   /// time stamps of objects only. All arguments must outlive the store.
   ObjectStore(log::Log& log, Clock& clock, StoreOptions options);
   /// The same with existing memory for the hash table; `options.buckets` is ignored.
@@ -170,6 +170,9 @@ class ObjectStore {
   /// If the log may hold entries of an earlier time of this tablet (may_hold()), they must stay
   /// distinguishable from new entries, even after cleaning moves them. So roll the head first, and
   /// pass the new head's id as `first_segment`. The tablet is in tablets() afterwards.
+  ///
+  /// A head that was opened ahead does not list the tablet, so nothing may be written to the tablet
+  /// before that head takes data (master::begin_with_newest_head()).
   Status take_tablet(uint64_t table_id, uint64_t start_hash, uint64_t end_hash,
                      uint64_t first_segment = 0);
   /// What take_tablet() would return.

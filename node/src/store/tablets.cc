@@ -177,6 +177,18 @@ bool Tablets::any_in(TabletState state) const {
   });
 }
 
+void Tablets::list_owned(log::OwnedTabletsEncoder& encoder) const {
+  const List* list = current_.load(std::memory_order_acquire);
+  for (const List::Place& place : list->sorted) {
+    const TabletState state = place.tablet->state.load(std::memory_order_acquire);
+    if (state != TabletState::kNormal && state != TabletState::kRecovering) continue;
+    encoder.add({.table_id = place.table_id,
+                 .start_hash = place.start_hash,
+                 .end_hash = place.end_hash,
+                 .first_segment = place.tablet->first_segment});
+  }
+}
+
 std::vector<Tablet*> Tablets::all() const {
   SpinGuard guard(lock_);
   return sorted();

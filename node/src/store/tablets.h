@@ -12,6 +12,7 @@
 #include "base/spin_lock.h"
 #include "base/status.h"
 #include "base/thread_number.h"
+#include "log/owned_tablets.h"
 
 namespace ramcloud::store {
 
@@ -112,6 +113,9 @@ class Tablets {
 
   /// True if some tablet is in this state. Any thread, lock-free, as find().
   bool any_in(TabletState state) const;
+  /// Adds the tablets whose entries in the log are live or may become live: served ones, and those
+  /// that are being recovered. Any thread, lock-free, as find().
+  void list_owned(log::OwnedTabletsEncoder& encoder) const;
   /// All tablets in any state, by table, then start.
   std::vector<Tablet*> all() const;
   /// Sorted by table, then start. Ranges are in the list itself, so that a search touches one
