@@ -327,6 +327,7 @@ Status run_replays(Rebuild& rebuild) {
     master.missing_segments = replay->report().missing;
     if (master.status.ok()) {
       master.objects = replay->live_objects();
+      master.objects_not_owned = replay->report().objects_not_owned;
     } else {
       if (first.ok()) first = master.status;
       text += fmt::format("{}master {}: {}", text.empty() ? "" : "; ", master_id,

@@ -76,6 +76,9 @@ struct RebuiltMaster {
   Status status;  // OK: its log is complete
   std::vector<uint64_t> missing_segments;
   uint64_t objects = 0;  // live objects
+  uint64_t objects_not_owned =
+      0;  // left out, whether or not they were dead: of tablets that it did
+          // not own any more
 };
 struct RebuildSummary {
   wire::Uuid cluster_uuid{};
@@ -105,8 +108,10 @@ struct VolumeImage {
 /// may still hold the log of a master that others have recovered. Replicas outside their master's
 /// fence do not count; without a fence, those with the highest epoch among a segment's open
 /// replicas count. Replicas of `known.recovered` masters are left out: some segments of such a log
-/// may be freed already, and later deletes by the new owners may be cleaned from their logs. Errors
-/// are returned before the sink is called:
+/// may be freed already, and later deletes by the new owners may be cleaned from their logs. Objects
+/// of tablets that the newest head of their log does not list are left out, too
+/// (docs/design/log.md#owned-tablets): cleaning may have dropped the tombstones of a dropped table.
+/// Errors are returned before the sink is called:
 ///   NOT_FOUND      a file is not there; or logs are incomplete: names masters and segments
 ///   CORRUPT        a segment has no undamaged replica
 ///   WRONG_CLUSTER  the volumes are of several clusters

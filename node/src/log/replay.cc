@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "log/owned_tablets.h"
 
 namespace ramcloud::log {
 namespace {
@@ -43,6 +44,7 @@ struct Replay::State {
   ReplayReport report;
 
   std::optional<ReplicationFence> fence;
+  std::optional<OwnedTablets> owned;  // by the digest's head; none: it has no list
 
   bool was_closed(uint64_t segment_id) const;
   bool is_closed(uint64_t segment_id) const;
@@ -50,12 +52,14 @@ struct Replay::State {
     return std::max(images[i].epoch, reports[i].scan.replication_epoch);
   }
   void find_stale();
-  const SegmentScan* newest_digest();
+  std::optional<size_t> newest_digest();
+  void read_owned_tablets(ByteView head);
+  bool is_owned(const ObjectView& object, uint64_t segment_id) const;
   Status choose(uint64_t segment_id, bool must_be_closed, size_t& chosen);
   uint64_t head_before(const std::set<uint64_t>& members) const;
   Status choose_all(const SegmentScan& digest, std::vector<size_t>& chosen);
   Status replay(const ReplicaImage& image);
-  Status apply(const EntryView& entry);
+  Status apply(const EntryView& entry, uint64_t segment_id);
   void sort_live();
 };
 
@@ -121,7 +125,7 @@ void Replay::State::find_stale() {
 
 /// The digest of the newest open head [Ousterhout15 §4.5]. A closed head's digest is not eligible:
 /// a newer head, now lost, must have followed it.
-const SegmentScan* Replay::State::newest_digest() {
+std::optional<size_t> Replay::State::newest_digest() {
   for (auto it = by_segment.rbegin(); it != by_segment.rend(); ++it) {
     bool any_digest = false;
     for (const size_t i : it->second) {
@@ -130,11 +134,31 @@ const SegmentScan* Replay::State::newest_digest() {
       any_digest = true;
       if (was_closed(it->first)) break;
       report.digest_segment = it->first;
-      return &scan;
+      return i;
     }
-    if (any_digest) return nullptr;
+    if (any_digest) return std::nullopt;
   }
-  return nullptr;
+  return std::nullopt;
+}
+
+/// The list in the header of this head, which was verified. Heads of former builds have none.
+void Replay::State::read_owned_tablets(ByteView head) {
+  const SegmentBytes bytes(head);
+  const GroupView header(bytes, 0, bytes.load_at<GroupHeader>(0));
+  for (auto e = header.first(); e; e = header.next(*e)) {
+    if (e->view.type() != EntryType::kOwnedTablets) continue;
+    owned = decode_owned_tablets(e->view.contiguous(0, e->view.body_length()));
+  }
+}
+
+/// The head lists what the master owned when the head was opened. A tablet that it took later has
+/// no object in the segments before that head.
+bool Replay::State::is_owned(const ObjectView& object, uint64_t segment_id) const {
+  if (!owned || segment_id >= report.digest_segment) return true;
+  const uint64_t hash =
+      hash_of_key(object.table_id, object.entry, ObjectView::key_offset, object.key_length);
+  const OwnedTablet* tablet = find_owned(*owned, object.table_id, hash);
+  return tablet != nullptr && segment_id >= tablet->first_segment;
 }
 
 Status Replay::State::choose(uint64_t segment_id, bool must_be_closed, size_t& chosen) {
@@ -213,16 +237,16 @@ Status Replay::State::choose_all(const SegmentScan& digest, std::vector<size_t>&
 Status Replay::run() {
   State& s = *state_;
   s.find_stale();
-  const SegmentScan* digest = s.newest_digest();
+  const std::optional<size_t> digest = s.newest_digest();
   std::vector<size_t> chosen;
   Status status =
-      digest != nullptr
-          ? s.choose_all(*digest, chosen)
-          : Status(StatusCode::kNotFound,
-                   "no replica of an open segment with a log digest: the newest is not known");
+      digest ? s.choose_all(s.reports[*digest].scan, chosen)
+             : Status(StatusCode::kNotFound,
+                      "no replica of an open segment with a log digest: the newest is not known");
   for (const auto& [id, indexes] : s.by_segment) {
     for (const size_t i : indexes) s.report.replicas.push_back(s.reports[i]);
   }
+  if (digest) s.read_owned_tablets(s.images[*digest].bytes);
   for (size_t i = 0; i < chosen.size() && status.ok(); ++i) {
     s.report.safe_version = std::max(s.report.safe_version, s.reports[chosen[i]].scan.safe_version);
     status = s.replay(s.images[chosen[i]]);
@@ -235,14 +259,16 @@ Status Replay::State::replay(const ReplicaImage& image) {
   const SegmentIdentity identity{cluster_uuid, master_id, image.segment_id};
   Status status;
   scan_segment(identity, SegmentBytes(image.bytes), image.known, [&](const GroupView& group) {
-    for (auto e = group.first(); e && status.ok(); e = group.next(*e)) status = apply(e->view);
+    for (auto e = group.first(); e && status.ok(); e = group.next(*e)) {
+      status = apply(e->view, image.segment_id);
+    }
   });
   if (status.ok()) return status;
   return {status.code(), "segment " + std::to_string(image.segment_id) + " (" + image.name +
                              "): " + status.message()};
 }
 
-Status Replay::State::apply(const EntryView& entry) {
+Status Replay::State::apply(const EntryView& entry, uint64_t segment_id) {
   switch (entry.type()) {
     case EntryType::kSegmentHeader:
     case EntryType::kLogDigest:
@@ -255,6 +281,10 @@ Status Replay::State::apply(const EntryView& entry) {
       if (!o) return {StatusCode::kCorrupt, "an object whose lengths do not fit"};
       ++report.objects_seen;
       report.safe_version = std::max(report.safe_version, o->version + 1);
+      if (!is_owned(*o, segment_id)) {
+        ++report.objects_not_owned;
+        return {};
+      }
       Newest& n = newest[{o->table_id, entry.contiguous(o->key_offset, o->key_length)}];
       if (o->version > n.object.version) {
         n.object = {.table_id = o->table_id,
@@ -268,6 +298,7 @@ Status Replay::State::apply(const EntryView& entry) {
     case EntryType::kTombstone: {
       const auto t = parse_tombstone(entry);
       if (!t) return {StatusCode::kCorrupt, "a tombstone whose lengths do not fit"};
+      // Also of a tablet that is not owned: it is true of every log that still has the object.
       ++report.tombstones_seen;
       report.safe_version = std::max(report.safe_version, t->version + 1);
       Newest& n = newest[{t->table_id, entry.contiguous(t->key_offset, t->key_length)}];

@@ -1,6 +1,8 @@
 // Rebuilds the objects of a master's log from replicas of its segments [Ousterhout15 §4.5, §7.4],
 // offline or in recovery. Chooses a replica for each segment, checks with the digest that the log
-// is complete, and replays objects and tombstones in any order: the higher version wins.
+// is complete, and replays objects and tombstones in any order: the higher version wins. Objects of
+// tablets that the master did not own any more are left out, if the log says so
+// (docs/design/log.md#owned-tablets).
 #pragma once
 
 #include <array>
@@ -50,6 +52,7 @@ struct ReplayReport {
   uint64_t digest_segment = 0;          // the segment whose digest decided; 0 if none was eligible
   uint64_t safe_version = 0;            // above every version in the log
   uint64_t objects_seen = 0;
+  uint64_t objects_not_owned = 0;  // of them, by the tablets that the digest's head lists
   uint64_t tombstones_seen = 0;
 };
 

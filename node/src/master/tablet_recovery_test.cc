@@ -10,6 +10,7 @@
 
 #include "log/cleaner.h"
 #include "log/replay.h"
+#include "master/testing/rebuilt_keys.h"
 #include "master/testing/recovery_fixture.h"
 #include "store/cleaning_pass.h"
 #include "store/segment_judge.h"
@@ -210,6 +211,17 @@ TEST_F(TabletRecoveryTest, AnEmptyPartRaisesTheSafeVersionToo) {
   EXPECT_GE(replay.report().safe_version, testing::kDeadSafeVersion) << "the log says so itself";
   ASSERT_EQ(serve(7), StatusCode::kOk);
   EXPECT_GE(write("deleted there"), testing::kDeadSafeVersion);
+}
+
+/// Otherwise what it brings would pass for what is not owned any more.
+TEST_F(TabletRecoveryTest, TheHeadThatCommitsItListsItsTablets) {
+  dead_[3] = {object_entry(5, "a", "1"), object_entry(6, "b", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_THAT(testing::rebuilt_keys(parts_.log, 1), ElementsAre("a", "b"));
+  ASSERT_EQ(serve(7), StatusCode::kOk);
+  write("c");
+  EXPECT_THAT(testing::rebuilt_keys(parts_.log, 1), ElementsAre("a", "b", "c"));
 }
 
 TEST_F(TabletRecoveryTest, GivenUpAfterTheCommitItLeavesTheLog) {

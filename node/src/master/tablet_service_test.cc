@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "master/testing/master_fixture.h"
+#include "master/testing/rebuilt_keys.h"
 #include "transport/testing/recorded_replies.h"
 
 namespace ramcloud::master {
@@ -138,6 +139,40 @@ TEST_F(TabletServiceTest, ATabletThatComesBackBeginsWithANewHead) {
             log::LogPosition(2, 0).value);
   EXPECT_EQ(take(1, 3, 2), StatusCode::kOk);
   EXPECT_EQ(told_position(), 0u);
+}
+
+/// The head that was opened ahead does not list the tablet. Entries below that head would pass for
+/// those of a tablet that is not owned any more.
+TEST_F(TabletServiceTest, ATabletBeginsWithTheHeadThatWasOpenedAhead) {
+  uint64_t version = 0;
+  log::LogPosition position;
+  ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(store_.write(1, "old", std::string(1'000'000, 'x'), {}, version, position),
+              StatusCode::kOk);
+  }
+  ASSERT_EQ(parts_.log.newest_head(), 2u);
+  ASSERT_EQ(take(1, 1, 2), StatusCode::kOk);
+  EXPECT_EQ(told_position(), 0u) << "it was never here";
+  ASSERT_EQ(store_.write(2, "new", "value", {}, version, position), StatusCode::kOk);
+  EXPECT_EQ(position.segment_id(), 2u);
+  EXPECT_EQ(testing::rebuilt_keys(parts_.log, 1), std::vector<std::string>{"old"});
+  EXPECT_EQ(testing::rebuilt_keys(parts_.log, 2), std::vector<std::string>{"new"});
+}
+
+/// Whether or not its objects are purged.
+TEST_F(TabletServiceTest, HeadsAfterADropDoNotListTheTable) {
+  uint64_t version = 0;
+  log::LogPosition position;
+  ASSERT_EQ(take(1, 1, 1), StatusCode::kOk);
+  ASSERT_EQ(store_.write(1, "key", "value", {}, version, position), StatusCode::kOk);
+  ASSERT_EQ(parts_.log.roll_head(), StatusCode::kOk);
+  parts_.replicator.finish_all();
+  EXPECT_EQ(testing::rebuilt_keys(parts_.log, 1), std::vector<std::string>{"key"});
+  ASSERT_TRUE(store_.drop_table(1).ok());
+  ASSERT_EQ(parts_.log.roll_head(), StatusCode::kOk);
+  parts_.replicator.finish_all();
+  EXPECT_EQ(testing::rebuilt_keys(parts_.log, 1), std::vector<std::string>{});
 }
 
 TEST_F(TabletServiceTest, ADropDoesNotHurryThePurgeOfALaterOne) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -111,6 +112,7 @@ class ReplicationRig {
     log_options.cluster_uuid = kCluster;
     log_options.master_id = master_id_;
     log_options.safe_version = [this] { return version_ + 1; };
+    log_options.owned_tablets = owned_tablets_;
     log_ = std::make_unique<log::Log>(*arena_, *manager_, log_options);
     manager_->attach(*log_);
     log_->start();
@@ -246,6 +248,7 @@ class ReplicationRig {
   std::vector<std::unique_ptr<LaneRole>> lanes_;  // none with one reactor
   std::optional<size_t> appends_;                 // the reactor that appends; none: all in rotation
   uint64_t version_ = 0;
+  std::function<void(log::OwnedTabletsEncoder&)> owned_tablets_;  // before start(); null: no lists
   std::map<uint64_t, std::string> domains_;   // by server, before start(); empty: one of its own
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // the coordinator's fence

@@ -200,6 +200,16 @@ class RebuiltPrinter {
   bool several_ = false, failed_ = false;
 };
 
+std::string result_text(const RebuiltMaster& master) {
+  if (!master.status.ok()) return master.status.to_string();
+  std::string text = fmt::format("{} objects", master.objects);
+  if (master.objects_not_owned > 0) {
+    text += fmt::format("; {} of tablets that it did not own any more are left out",
+                        master.objects_not_owned);
+  }
+  return text;
+}
+
 int rebuild_data(Session& session, const RebuildArguments& arguments) {
   RebuiltPrinter printer(session.out);
   RebuildSummary summary;
@@ -220,9 +230,7 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
                                found == summary.left_out.end() ? 0 : found->second);
   }
   for (const RebuiltMaster& master : summary.masters) {
-    session.err << fmt::format(
-        "master {}: {}\n", master.master_id,
-        master.status.ok() ? fmt::format("{} objects", master.objects) : master.status.to_string());
+    session.err << fmt::format("master {}: {}\n", master.master_id, result_text(master));
   }
   if (!status.ok()) {
     session.report(status);
