@@ -78,7 +78,6 @@ TEST(OwnedTablets, AreFoundByHash) {
 
 /// 16,384 is the most of a table.
 TEST(OwnedTablets, OfTheLargestTableHaveRoom) {
-  if (kSegmentBytes < 8u << 20) GTEST_SKIP();
   OwnedTablets tablets;
   for (uint64_t i = 0; i < 16'384; ++i) {
     // Every second range of 32,768: the gaps are as long as the ranges. Positions of a long life.
