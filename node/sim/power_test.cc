@@ -57,9 +57,10 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const uint32_t replicas = 1 + static_cast<uint32_t>(random.below(3));
-    start({.seed = seed, .servers = 4, .replicas = replicas, .synced = synced()},
-          1 + static_cast<uint32_t>(random.below(2)));
-    begin_writers("t", 3, 250'000 + static_cast<uint32_t>(random.below(200'000)));
+    const uint32_t span = 1 + static_cast<uint32_t>(random.below(2));
+    start({.seed = seed, .servers = 4, .replicas = replicas, .synced = synced()}, span);
+    // So many for each tablet fill a segment in 50 ms, however small their values are.
+    begin_writers("t", 4 * span, 250'000 + static_cast<uint32_t>(random.below(200'000)));
     const uint64_t master = owner("t");
     const uint64_t first = head_of(master);
     const Time began = cluster().scheduler().now();
