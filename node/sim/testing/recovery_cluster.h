@@ -91,6 +91,8 @@ class RecoveryClusterTest : public ::testing::Test {
     return writing_->acknowledged;
   }
 
+  /// Operations of the writers that were acknowledged so far.
+  size_t acknowledged_writes() const { return writing_->acknowledged.size(); }
   /// Operations of the writers that were not acknowledged.
   uint32_t failed_writes() const { return writing_->failed; }
   /// The longest time of an acknowledged write.
