@@ -150,6 +150,26 @@ TEST_P(SideSegmentsSim, AbortedItIsFreedOnItsBackups) {
   EXPECT_TRUE(all_durable());
 }
 
+TEST_P(SideSegmentsSim, AbortedForLackOfFramesItLeavesFramesAndNoShortage) {
+  log_bytes_ = 128 << 20;  // aborted segments keep their memory here
+  start(2, 1, 16 << 20);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  {
+    log::SideLog side(*log_);
+    fill_aside(side, 300);
+    const log::Segment& last = *side.segments().back();
+    ASSERT_TRUE(run_until([&] { return log_->shortage_of(last) == StatusCode::kNoSpace; }));
+    EXPECT_TRUE(log_->shortage_of(*side.segments().front()).ok()) << "it has its replica";
+    EXPECT_EQ(manager_->stats().waiting, StatusCode::kNoSpace);
+  }
+  EXPECT_TRUE(run_until([&] { return manager_->stats().waiting.ok(); }))
+      << "nothing waits: " << manager_->stats().waiting.to_string();
+  log::SideLog next(*log_);
+  fill_aside(next, 200);
+  EXPECT_TRUE(all_are_durable(next));
+}
+
 TEST_P(SideSegmentsSim, SegmentsThatLeftAreFreedOnTheirBackups) {
   start(4, 2);
   const std::string value(100'000, 'v');

@@ -71,6 +71,7 @@ class FakeReplicator final : public Replicator {
     }
     if (syncs && !threaded_) finish_sync();
   }
+  Status shortage_of(const Segment&) override { return shortage; }
   /// Everything that sync_wanted() asked for is on devices.
   void finish_sync() { log_->set_synced(wanted()); }
 
@@ -111,6 +112,7 @@ class FakeReplicator final : public Replicator {
   /// With a thread: after stop_thread().
   const std::vector<Replica>& replicas() const { return replicas_; }
   std::vector<std::string> events;
+  Status shortage;           // of every segment that is asked about
   bool syncs = true;         // at once, or on the thread
   bool keeps_bytes = false;  // set it before the log starts
   bool keeps_originals = false;

@@ -68,6 +68,9 @@ class Replicator {
   /// Asks that all bytes before this position get to the devices of their backups. They are
   /// durable. Report by Log::set_synced(). Any thread.
   virtual void sync_wanted(LogPosition position) = 0;
+  /// Why the segment has too few replicas, and backups take no more now. OK: enough take them, or
+  /// none was asked yet. On the thread that called start().
+  virtual Status shortage_of(const Segment&) { return {}; }
   /// False: nothing is replicated; the log then treats a byte as durable as soon as it is
   /// published.
   virtual bool replicates() const { return true; }
@@ -317,6 +320,8 @@ class Log {
   void want_synced(LogPosition position);
   /// Called by replication. A lower value than before is ignored.
   void set_synced(LogPosition position);
+  /// As Replicator::shortage_of(): of a head that is not open on its replicas yet, or a side segment.
+  Status shortage_of(const Segment& segment) const { return replicator_.shortage_of(segment); }
   /// A segment was marked opened or closed durable: switches heads as far as that allows.
   void on_replication_progress();
 

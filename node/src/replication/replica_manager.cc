@@ -154,6 +154,23 @@ void ReplicaManager::no_backup_available(const SegmentReplicas& replicas, Replic
   wake_at(slot.not_before());
 }
 
+Status ReplicaManager::shortage_of(const log::Segment& segment) {
+  first_.assert_here();
+  const auto found = segments_.find(segment.id());
+  if (found == segments_.end()) return {};
+  if (needs_no_lock(segment)) return shortage_in(found->second);
+  const Hold hold(*this);
+  return shortage_in(found->second);
+}
+
+Status ReplicaManager::shortage_in(const SegmentReplicas& replicas) const {
+  const auto placed =
+      std::ranges::count_if(replicas.slots, [](const auto& slot) { return slot->placed(); });
+  const bool failed = replicas.any(
+      [](const ReplicaSlot& slot) { return !slot.placed() && slot.state().placement_failed; });
+  return failed && placed < options_.min_replicas ? shortage_.why() : Status();
+}
+
 std::vector<PlacementServer> ReplicaManager::placement_servers(
     const SegmentReplicas& replicas) const {
   std::vector<PlacementServer> candidates;

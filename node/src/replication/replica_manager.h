@@ -152,6 +152,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void segment_removed(log::Segment& segment) override;
   void segment_compacted(log::Segment& before, log::Segment& after) override;
   void sync_wanted(log::LogPosition position) override;
+  Status shortage_of(const log::Segment& segment) override;
   bool replicates() const override { return options_.replicas > 0; }
   /// The first reactor's turn.
   bool on_turn() override;
@@ -411,6 +412,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool place(SegmentReplicas& replicas, ReplicaSlot& slot) RC_REQUIRES(first_);
   void no_backup_available(const SegmentReplicas& replicas, ReplicaSlot& slot, Status why)
       RC_REQUIRES(first_);
+  Status shortage_in(const SegmentReplicas& replicas) const RC_REQUIRES(first_);
   std::vector<PlacementServer> placement_servers(const SegmentReplicas& replicas) const
       RC_REQUIRES(first_);
   bool send(ReplicaSlot& slot) RC_REQUIRES(first_);

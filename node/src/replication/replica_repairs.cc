@@ -129,6 +129,9 @@ bool ReplicaManager::may_copy(const SegmentReplicas& replicas) {
 /// The segment left the log: its backups are told to free their replicas of it.
 void ReplicaManager::forget(SegmentReplicas& replicas) {
   RC_SOMETIMES("replication.segment_is_removed");
+  // If others lack backups as well, they say so when they are tried again.
+  const auto lacks = [](const ReplicaSlot& slot) { return slot.state().placement_failed; };
+  if (replicas.any(lacks)) shortage_.end();
   for (auto& slot : replicas.slots) {
     if (slot->placed()) {
       given_up_.push_back({replicas.segment->id(), slot->server_id()});
