@@ -1,5 +1,7 @@
 #include "master/tablet_recovery.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -26,6 +28,9 @@ constexpr Duration kLogInterval = 500us;
 constexpr Duration kMemoryInterval = 100ms;
 /// The longest wait of an entry for cleaning.
 constexpr Duration kMostWithoutMemory = 10s;
+/// The longest wait for frames, while no segment gets its replicas.
+constexpr Duration kMostWithoutFrames = 10s;
+constexpr Duration kShortageInterval = 100ms;
 constexpr size_t kBegunAtOnce = 16;
 /// The pause between two rounds over all sources of a segment.
 constexpr Duration kFetchPause = 100ms;
@@ -124,6 +129,8 @@ wire::RecoveryState TabletRecovery::state() const {
     state.status = static_cast<uint16_t>(status_.code());
     state.why = status_.message();
     state.segment = failed_segment_;
+  } else {
+    state.why = lacks_.message();
   }
   return state;
 }
@@ -180,7 +187,10 @@ Task<Status> TabletRecovery::begin_tablets() {
   if (std::ranges::any_of(tablets_, may_hold)) {
     RC_SOMETIMES("recovery.head_is_rolled_for_a_tablet");
     const Result<uint64_t> head = co_await new_head(reactor_, tools_.epochs, log_);
-    if (!head) co_return head.error();
+    if (!head) {
+      const Status why = shortage();
+      co_return why.ok() ? head.error() : why;
+    }
     first_segment_ = *head;
   }
   size_t begun = 0;
@@ -250,7 +260,8 @@ Task<void> TabletRecovery::fetch_some() {
     }
     if (!status.ok() && status_.ok()) {
       status_ = std::move(status);
-      if (status_ != StatusCode::kOutOfMemory) failed_segment_ = fetch->segment_id();
+      const bool here = status_ == StatusCode::kOutOfMemory || status_ == StatusCode::kNoSpace;
+      if (!here) failed_segment_ = fetch->segment_id();
     }
     ++segments_done_;
   }
@@ -303,10 +314,51 @@ bool TabletRecovery::may_get_memory(Time limit) const {
   return true;
 }
 
+/// Why backups take no replicas of the recovered segments, or of the head with which they enter the
+/// log.
+Status TabletRecovery::shortage() const {
+  const std::vector<log::Segment*>& side = replay_.side().segments();
+  size_t lacking = 0;
+  Status why;
+  for (const log::Segment* segment : side) {
+    if (segment->closed_durable()) continue;
+    ++lacking;
+    if (why.ok()) why = log_.shortage_of(*segment);
+  }
+  if (!why.ok()) {
+    return {why.code(), fmt::format("{} of {} recovered segments lack replicas: {}", lacking,
+                                    side.size(), why.message())};
+  }
+  for (const log::Segment* head : log_.segments()) {
+    if (why.ok() && !head->opened_durable()) why = log_.shortage_of(*head);
+  }
+  if (why.ok()) return why;
+  return {why.code(), "a head of the log lacks replicas: " + why.message()};
+}
+
+/// Frames become free while it waits, unless the volumes are full. So when no segment got its
+/// replicas for long, the part fails: its frames may be what other parts need, and those of another
+/// attempt may be fewer. With too few backups nobody gains by that, and it waits.
+Status TabletRecovery::may_get_frames() {
+  const Time now = reactor_.now();
+  if (now < next_look_) return {};
+  next_look_ = now + kShortageInterval;
+  const auto durable = static_cast<size_t>(
+      std::ranges::count_if(replay_.side().segments(), &log::Segment::closed_durable));
+  if (std::exchange(durable_, durable) != durable) lacking_since_.reset();
+  lacks_ = shortage();
+  if (lacks_ != StatusCode::kNoSpace) return {};
+  if (!lacking_since_) lacking_since_ = now;
+  if (now - *lacking_since_ < kMostWithoutFrames) return {};
+  RC_SOMETIMES("master.recovery_finds_no_frames");
+  return lacks_;
+}
+
 /// Entries that were replayed before an error in the page stay: other sources have the same
 /// entries.
 Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   const AsyncMutex::Lock lock = co_await replaying_.lock();
+  if (Status status = may_get_frames(); !status.ok()) co_return status;
   const store::TabletReplay::Counts before = replay_.counts();
   Status status;
   uint32_t slice = 0;
@@ -343,6 +395,7 @@ Task<Status> TabletRecovery::commit() {
   replay_.side().close();
   while (!replay_.side().all_durable()) {
     if (!any(Fate::kOpen)) co_return Status();
+    if (Status status = may_get_frames(); !status.ok()) co_return status;
     co_await reactor_.sleep(kLogInterval);
   }
   // The fresh head's safe version must be above all versions that the dead master assigned. That
@@ -363,10 +416,13 @@ Task<Status> TabletRecovery::commit() {
   }
   while (!change_.done()) {
     if (!any(Fate::kOpen) && log_.withdraw(change_)) co_return Status();
+    // From the fresh head on it cannot be withdrawn: then this only says what it waits for.
+    if (Status status = may_get_frames(); !status.ok() && log_.withdraw(change_)) co_return status;
     co_await reactor_.sleep(kLogInterval);
   }
   RC_FAILPOINT("master.recovery.committed");
   committed_ = true;
+  lacks_ = {};
   (void)replay_.side().release();
   co_return Status();
 }

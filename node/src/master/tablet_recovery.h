@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,6 +94,8 @@ class TabletRecovery {
   Task<Status> fetch_segment(SegmentFetch& fetch);
   Task<Status> replay_page(FetchedPage page);
   bool may_get_memory(Time limit) const;
+  Status shortage() const;
+  Status may_get_frames();
   std::vector<wire::HashRange> ranges_of(const wire::RecoverySegment& segment) const;
   Task<Status> commit();
   Task<void> undo();
@@ -115,7 +118,11 @@ class TabletRecovery {
   wire::RecoveryPhase phase_ = wire::RecoveryPhase::kReplaying;
   bool given_up_ = false;
   uint64_t first_segment_ = 0;
-  Status status_;  // why the recovery fails
+  Status status_;                      // why the recovery fails
+  Status lacks_;                       // why recovered segments do not get their replicas
+  std::optional<Time> lacking_since_;  // no segment got its replicas since then
+  size_t durable_ = 0;                 // recovered segments that have theirs
+  Time next_look_{};                   // at the shortage
   uint64_t failed_segment_ = 0;
   size_t next_segment_ = 0;
   uint64_t segments_done_ = 0;

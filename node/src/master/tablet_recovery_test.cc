@@ -411,6 +411,61 @@ TEST_F(NotDurable, ReadyMeansThatItIsDurableAndPartOfTheLog) {
   EXPECT_EQ(side_segments(), 1u);
 }
 
+TEST_F(NotDurable, WithoutFramesThePartFailsAndGivesBackItsOwn) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  parts_.replicator.shortage = {StatusCode::kNoSpace, "backups are full"};
+  run_for(5s);
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "frames may become free";
+  EXPECT_EQ(state(7)->why, "1 of 1 recovered segments lack replicas: backups are full");
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kFailed));
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kNoSpace));
+  EXPECT_EQ(state(7)->segment, 0u) << "no source is to blame";
+  EXPECT_THAT(state(7)->why, ::testing::HasSubstr("backups are full"));
+  ASSERT_TRUE(nothing_is_left());
+  ASSERT_TRUE(run_until([&] { return !parts_.log.take_retired().empty(); }));
+}
+
+TEST_F(NotDurable, WithTooFewBackupsItWaitsAndSaysSo) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  parts_.replicator.shortage = {StatusCode::kUnavailable, "one backup is up"};
+  run_for(60s);
+  EXPECT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "an attempt elsewhere finds no more";
+  EXPECT_THAT(state(7)->why, ::testing::HasSubstr("one backup is up"));
+  parts_.replicator.shortage = {};
+  parts_.replicator.finish_all();
+  ASSERT_TRUE(run_until([&] {
+    parts_.replicator.finish_all();
+    return state(7)->phase == RecoveryPhase::kReady;
+  }));
+  EXPECT_EQ(state(7)->why, "");
+}
+
+TEST_F(NotDurable, FramesThatComeInTimeAreUsed) {
+  for (int i = 0; i < 30; ++i) {
+    dead_[3].push_back(object_entry(5, std::to_string(i), std::string(500'000, 'x')));
+  }
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  parts_.replicator.shortage = {StatusCode::kNoSpace, "backups are full"};
+  const auto side = parts_.log.others();
+  ASSERT_GE(side.size(), 2u);
+  for (const log::Segment* segment : side) {
+    run_for(8s);
+    ASSERT_EQ(state(7)->phase, RecoveryPhase::kCommitting);
+    parts_.replicator.finish_open(segment->id());
+    parts_.replicator.finish_close(segment->id());
+  }
+  parts_.replicator.shortage = {};
+  EXPECT_TRUE(run_until([&] {
+    parts_.replicator.finish_all();
+    return state(7)->phase == RecoveryPhase::kReady;
+  }));
+}
+
 TEST_F(NotDurable, GivenUpWhileItWaitsItIsNeverPartOfTheLog) {
   dead_[3] = {object_entry(1, "a", "1")};
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);

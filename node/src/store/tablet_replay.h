@@ -55,6 +55,7 @@ class TabletReplay {
   uint64_t live_objects() const;
   uint64_t attempt() const { return attempt_; }
   log::SideLog& side() { return side_; }
+  const log::SideLog& side() const { return side_; }
 
  private:
   /// An object or a tombstone.

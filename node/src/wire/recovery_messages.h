@@ -204,7 +204,7 @@ struct RecoveryState {
   uint64_t creation_position = 0;
   // For kFailed:
   uint16_t status = 0;   // StatusCode
-  std::string why;       // for people
+  std::string why;       // for people; in other phases what it waits for, if anything
   uint64_t segment = 0;  // the segment that no source could send; 0: another error
   template <class V>
   void fields(V& v) {
