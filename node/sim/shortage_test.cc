@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "backup/frame_format.h"
+#include "backup/frame_store.h"
 #include "base/hash.h"
 #include "base/random.h"
 #include "sim/testing/recovery_cluster.h"
@@ -24,6 +27,31 @@ class ShortageSim : public RecoveryClusterTest {
       if (hash >= tablet.start_hash && hash <= tablet.end_hash) return tablet.server_id;
     }
     return 0;
+  }
+  /// How many of the first keys of "u" it owns, by the metadata.
+  uint32_t keys_of(uint64_t server_id, uint32_t count) {
+    uint32_t owned = 0;
+    for (uint32_t i = 0; i < count; ++i) owned += owner_of_key("u", i) == server_id ? 1 : 0;
+    return owned;
+  }
+  /// Replicas that the master at this place has on backups.
+  uint64_t replicas_of(size_t place) {
+    uint64_t placed = 0;
+    const auto count = [&](const ReplicaSlot& slot) { placed += slot.placed() ? 1 : 0; };
+    cluster().server(place).parts().replicas->for_each_slot(0, count);
+    return placed;
+  }
+  uint64_t sum_of_running(const std::function<uint64_t(size_t)>& of) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < cluster().servers(); ++i) sum += cluster().server_runs(i) ? of(i) : 0;
+    return sum;
+  }
+  uint64_t replicas_of_all() {
+    return sum_of_running([this](size_t i) { return replicas_of(i); });
+  }
+  uint64_t frames_used() {
+    return sum_of_running(
+        [this](size_t i) -> uint64_t { return cluster().server(i).parts().frames->frames_used(); });
   }
 };
 
@@ -86,6 +114,45 @@ TEST_F(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
     ASSERT_TRUE(until_served()) << waits_for();
     expect_filled("t", 0, kOfEach);
     expect_filled("u", 0, kOfOne);
+    expect_sound();
+  }
+}
+
+/// Three servers with R = 1 whose volumes have hardly a free frame. One of them dies. What the others
+/// find frames for is served, and the rest when a server with an empty volume joins.
+TEST_F(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
+  constexpr uint32_t kObjects = 420, kBytes = 400'000;
+  const SeedRange seeds = seed_range(1);
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed,
+           .servers = 4,
+           .replicas = 1,
+           .log_bytes = 128u << 20,
+           .volume = 1,
+           .steps_between_looks = kNoLooks},
+          1);
+    const size_t spare = 3;
+    cluster().kill_server(spare);
+    ASSERT_TRUE(until_served());
+    create("u", 3);
+    fill("u", 0, kObjects, kBytes);
+    const uint64_t master = owner("u");
+    const uint64_t of_master = replicas_of(place_of(master));
+    const uint32_t lost = keys_of(master, kObjects);
+    kill(master);
+    const auto says_so = [&] { return waits_for().find("no free frames") != std::string::npos; };
+    EXPECT_TRUE(until(says_so, 120s)) << waits_for();
+    cluster().scheduler().run_for(120s);
+    ASSERT_FALSE(served()) << "there were frames for all of it";
+    EXPECT_TRUE(until(says_so, 30s)) << waits_for();
+    EXPECT_LT(keys_of(master, kObjects), lost) << "what fits waits for what does not";
+    EXPECT_TRUE(until([&] { return frames_used() == replicas_of_all() + of_master; }, 30s))
+        << "attempts that failed keep frames: " << frames_used() << " are used, by "
+        << replicas_of_all() << " replicas of the others and " << of_master << " of the dead";
+    cluster().restart_server(spare);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("u", 0, kObjects);
     expect_sound();
   }
 }

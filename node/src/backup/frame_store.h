@@ -44,9 +44,6 @@ struct FormerFrame {
 /// The use of a frame. Copies of closed segments must not take the last frames, because without a
 /// frame for a new head no master can write.
 enum class FrameClass : uint8_t { kHead, kCopy };
-/// Frames reserved for heads: one in this many, up to the maximum.
-inline constexpr uint32_t kHeadReserveShare = 8;
-inline constexpr uint32_t kMostHeadReserve = 8;
 
 /// A direct write to a frame, in whole blocks.
 struct FrameWrite {
@@ -132,7 +129,7 @@ class FrameStore {
   uint32_t frames_ending() const { return ending_; }
   /// Free frames that only heads may take.
   uint32_t head_reserve() const {
-    return std::min(frames_total() / kHeadReserveShare, kMostHeadReserve);
+    return std::min(frames_total() / wire::kHeadReserveShare, wire::kMostHeadReserve);
   }
   const std::string& path() const { return path_; }
   /// The boot id of this host now.

@@ -282,6 +282,10 @@ enum class CleanerState : uint8_t {
   kEmergency = 4,  // combined cleaning, because no new head can be opened
 };
 
+/// Frames of a backup that only new heads may take: one in so many, up to the maximum.
+inline constexpr uint32_t kHeadReserveShare = 8;
+inline constexpr uint32_t kMostHeadReserve = 8;
+
 struct ServerStats {
   uint64_t list_version = 0;  // the version that this server has
   uint64_t log_bytes_total = 0, log_bytes_used = 0, objects = 0, tablets = 0;
@@ -314,6 +318,14 @@ struct ServerStats {
   /// Memory that cleaning cannot free. Without cleaning that is all of the used log.
   uint64_t kept_bytes() const {
     return cleaner == CleanerState::kNone ? log_bytes_used : log_bytes_live;
+  }
+  uint64_t frames_free() const {
+    return frames_total - std::min(frames_used + frames_quarantined, frames_total);
+  }
+  /// Free frames that copies of replicas and recovered segments may take.
+  uint64_t frames_for_copies() const {
+    const uint64_t reserve = std::min<uint64_t>(frames_total / kHeadReserveShare, kMostHeadReserve);
+    return frames_free() - std::min(frames_free(), reserve);
   }
   template <class V>
   void fields(V& v) {

@@ -243,6 +243,60 @@ TEST_F(OneTablet, WhatARecoveryMasterHasNoMemoryForIsSharedOutOtherwise) {
   }
 }
 
+/// Frames of all servers' volumes, so many of which are free.
+class FewFrames : public OneTablet {
+ protected:
+  void set_free(uint64_t frames) {
+    for (const auto& one : cluster.servers) {
+      if (!one) continue;
+      one->stats.frames_total = 80;
+      one->stats.frames_used = 80 - frames;
+    }
+  }
+  /// Parts find no frames from now on.
+  void fail_parts(size_t count) {
+    for (const uint64_t id : others_) recovery(id).fail.assign(count, {StatusCode::kNoSpace, 0});
+  }
+};
+
+TEST_F(FewFrames, WithoutAnyItWaitsSaysSoAndReadsNothing) {
+  make(4, {.segments = 12});
+  set_free(8);  // those are for heads
+  cluster.run_for(3s);
+  fail_parts(1);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] {
+    return in_phase(dead_, Phase::kWaiting) && progress().waits_for.starts_with("backups have no");
+  }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("8 of 80 frames are free"));
+  cluster.run_for(5s);
+  const size_t before = attempts_at(dead_).size();
+  cluster.run_for(60s);
+  EXPECT_EQ(attempts_at(dead_).size(), before) << "each would read the whole log in vain";
+  ASSERT_TRUE(in_phase(dead_, Phase::kWaiting));
+  fail_parts(0);
+  set_free(40);
+  ASSERT_TRUE(wait_until_served());
+}
+
+TEST_F(FewFrames, PartsBecomeFewerAndSmallerUntilOneIsServed) {
+  make(4, {.segments = 12});
+  set_free(40);
+  cluster.run_for(3s);
+  fail_parts(1);
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  std::map<uint64_t, size_t> parts;
+  for (const auto& one : cluster.servers) {
+    if (!one) continue;
+    for (const auto& order : one->recovery.orders) ++parts[order.attempt];
+  }
+  ASSERT_GE(parts.size(), 3u);
+  EXPECT_EQ(parts.begin()->second, 3u) << "at first all servers share the log";
+  EXPECT_EQ(std::next(parts.begin())->second, 1u) << "then one tries with less";
+  EXPECT_GT(parts.rbegin()->second, 1u) << "when that is served, more dare again";
+}
+
 TEST_F(OneTablet, AttemptsThatFailComeMoreAndMoreSeldomAndTheStatusSaysWhy) {
   make(4);
   for (const uint64_t id : others_) recovery(id).fail.assign(1000, {StatusCode::kRetry, 0});

@@ -49,6 +49,7 @@ Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
     : shared_(shared),
       state_(shared.state),
       master_id_(master_id),
+      frames_(shared.options.plan.part_bytes),
       back_off_(shared.options.again_min, shared.options.again_max),
       news_(shared.reactor),
       ended_(shared.reactor),
@@ -113,6 +114,12 @@ Task<void> Recovery::run() {
       co_await pause();
       continue;
     }
+    if (lacks_frames()) {
+      RC_SOMETIMES("coordinator.recovery_waits_for_frames");
+      show(Phase::kWaiting, frames_text(state_, state_.recoveries[master_id_].needed_bytes));
+      co_await pause();
+      continue;
+    }
     const std::optional<FoundLog> log = co_await find_log();
     if (!log) continue;
     if (co_await attempt(*log)) {
@@ -125,6 +132,14 @@ Task<void> Recovery::run() {
   log_info("recovery.ended", {{"master", master_id_}, {"leading", !shared_.ledger.fenced()}});
   end_to_tell();
   shared_.changes.status_changed();
+}
+
+/// Backups had no frames for recovered segments, and say that they have none now: another attempt
+/// would read the whole log in vain.
+bool Recovery::lacks_frames() const {
+  return frames_.limited() && std::ranges::none_of(state_.servers, [this](const auto& one) {
+           return one.second.up() && room_for_copies(state_, one.first) > 0;
+         });
 }
 
 Task<void> Recovery::pause() {
@@ -214,6 +229,7 @@ std::vector<LostRange> Recovery::nobody_recovers() const {
 
 Task<void> Recovery::run_part(Running& running, Time not_before) {
   co_await running.part.run(not_before);
+  if (running.part.phase() == RecoveryPart::Phase::kDone) frames_.served();
   running.over = true;
   ended_.set();
 }
@@ -293,6 +309,11 @@ std::vector<RecoveryMaster> Recovery::masters() {
     }
     const auto most = most_bytes_.find(id);
     if (most != most_bytes_.end()) master.most_bytes = most->second;
+    if (frames_.limited()) {
+      const uint64_t room = room_for_copies(state_, id);
+      if (room == 0) continue;
+      master.most_bytes = std::min({master.most_bytes, frames_.part_bytes(), room});
+    }
     (avoided_.contains(id) ? avoided : fresh).push_back(master);
   }
   if (fresh.empty()) avoided_.clear();
@@ -300,6 +321,8 @@ std::vector<RecoveryMaster> Recovery::masters() {
   std::ranges::sort(all, {}, [](const RecoveryMaster& master) {
     return std::tuple(~master.free_bytes, master.server_id);
   });
+  const size_t most = frames_.parts() - std::min(running(), frames_.parts());
+  if (frames_.limited() && all.size() > most) all.resize(most);
   return all;
 }
 
@@ -408,6 +431,10 @@ void Recovery::learn_from(const RecoveryPart& failed) {
     const bool again = most_bytes_.contains(id);
     most_bytes_[id] =
         std::max(again ? plan.least_piece_bytes : plan.piece_bytes, failed.planned().bytes / 2);
+  }
+  if (failed.why() == StatusCode::kNoSpace) {
+    RC_SOMETIMES("coordinator.recovery_finds_no_frames");
+    frames_.lacked(failed.planned().bytes);
   }
   if (failed.why() != StatusCode::kNotFound) avoided_.insert(id);
 }

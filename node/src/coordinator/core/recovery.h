@@ -13,6 +13,7 @@
 #include "base/metrics.h"
 #include "coordinator/core/accepted_loss.h"
 #include "coordinator/core/changes.h"
+#include "coordinator/core/frame_room.h"
 #include "coordinator/core/log_query.h"
 #include "coordinator/core/recovery_part.h"
 #include "rpc/back_off.h"
@@ -111,6 +112,8 @@ class Recovery {
   void note_parts(RecoveryProgress& progress) const;
   void end_to_tell();
   std::string failed_text() const;
+  std::string parts_wait_for() const;
+  bool lacks_frames() const;
   Task<void> pause();
 
   RecoveryShared& shared_;
@@ -124,10 +127,11 @@ class Recovery {
   };
   std::list<Running> parts_;                 // running and finished parts
   std::map<uint64_t, uint64_t> most_bytes_;  // by server: the bytes for which it had no memory
-  std::set<uint64_t> avoided_;               // servers whose last parts failed
-  std::map<uint64_t, Status> failures_;      // by server: why, in this attempt
-  uint64_t bad_segment_ = ~uint64_t{0};      // closed replicas from here on are scanned
-  bool query_again_ = false;                 // a part of this attempt lacked a source
+  FrameBudget frames_;
+  std::set<uint64_t> avoided_;           // servers whose last parts failed
+  std::map<uint64_t, Status> failures_;  // by server: why, in this attempt
+  uint64_t bad_segment_ = ~uint64_t{0};  // closed replicas from here on are scanned
+  bool query_again_ = false;             // a part of this attempt lacked a source
   double hashes_at_first_ = 0;
   Time crashed_{};  // the server's last sign of life, or the time of the verdict
   BackOff back_off_;

@@ -114,7 +114,8 @@ Task<Status> RecoveryPart::recovered() {
     }
     if (reactor_.now() - progressed_ > options_.patience) {
       RC_SOMETIMES("coordinator.recovery_master_that_does_not_move_is_given_up");
-      co_return Status(StatusCode::kDeadlineExceeded, "it got no further");
+      co_return Status(StatusCode::kDeadlineExceeded,
+                       "it got no further" + (seen_.why.empty() ? "" : ": " + seen_.why));
     }
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }

@@ -52,6 +52,8 @@ class RecoveryPart {
   uint64_t objects() const { return seen_.objects; }
   const PlannedPart& planned() const { return planned_; }
   uint64_t bytes_fetched() const { return seen_.bytes_fetched; }
+  /// What the recovery master waits for, as far as it says so.
+  std::string waits_for() const { return phase_ == Phase::kReplaying ? seen_.why : ""; }
   /// The error of state kFailed.
   const Status& why() const { return why_; }
   uint64_t bad_segment() const { return seen_.segment; }

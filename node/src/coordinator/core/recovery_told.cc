@@ -241,8 +241,20 @@ void Recovery::show_parts() {
   }
   note_parts(progress);
   note_hand_overs();
-  show(handing_over ? Phase::kHandingOver : Phase::kReplaying, "");
+  show(handing_over ? Phase::kHandingOver : Phase::kReplaying, parts_wait_for());
   shared_.changes.status_changed();
+}
+
+/// What running parts wait for.
+std::string Recovery::parts_wait_for() const {
+  std::string text;
+  for (const auto& [part, over] : parts_) {
+    const std::string waits = over ? "" : part.waits_for();
+    if (waits.empty()) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", server_text(state_, part.server_id()),
+                        waits);
+  }
+  return text;
 }
 
 /// Why the parts of the last attempt failed.
@@ -256,6 +268,9 @@ std::string Recovery::failed_text() const {
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", server_text(state_, id), why.to_string());
   }
   if (failures_.size() > kNamed) text += fmt::format("; and {} more", failures_.size() - kNamed);
+  if (frames_.limited()) {
+    text = frames_text(state_, state_.recoveries.at(master_id_).needed_bytes) + "; " + text;
+  }
   return text;
 }
 

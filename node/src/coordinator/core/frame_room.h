@@ -1,0 +1,52 @@
+// How much a recovery may order while backups have few free frames: pure functions and values
+// (docs/design/recovery.md#when-volumes-are-full).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "coordinator/metadata/cluster_state.h"
+
+namespace ramcloud {
+
+/// Segments of which each can have `replicas` replicas on different backups, by the number of free
+/// frames of each backup.
+uint64_t segments_with_room(std::span<const uint64_t> free, uint32_t replicas);
+
+/// The replicas without which a recovered segment is not served: the default of --min-replicas.
+inline uint32_t replicas_to_serve(uint32_t replicas) {
+  return replicas > 1 ? replicas - 1 : replicas;
+}
+
+/// Bytes of recovered segments for which backups have frames, if this server recovers them. No limit
+/// while a backup has not said how many frames it has. Failure domains are not looked at.
+uint64_t room_for_copies(const ClusterState& state, uint64_t recovery_master);
+
+/// For people: the frames that recovering so many bytes needs, and those that are free.
+std::string frames_text(const ClusterState& state, uint64_t bytes);
+
+/// How much is ordered at a time. Unlimited until a part finds no frames. Then there is one part with
+/// half as many bytes; with each part that is served twice as much is ordered again. So parts that
+/// hold frames that others need become fewer and smaller until one has all that it needs.
+class FrameBudget {
+ public:
+  /// `unlimited`: the bytes from which on there is no limit any more.
+  explicit FrameBudget(uint64_t unlimited) : unlimited_(unlimited), bytes_(unlimited) {}
+  /// A part with about so many bytes found no frames.
+  void lacked(uint64_t bytes);
+  void served();
+  bool limited() const { return bytes_ < unlimited_; }
+  /// The most bytes of a part.
+  uint64_t part_bytes() const { return bytes_; }
+  /// The most parts at a time.
+  size_t parts() const { return parts_; }
+
+ private:
+  uint64_t unlimited_;
+  uint64_t bytes_;
+  size_t parts_ = 1;
+};
+
+}  // namespace ramcloud
