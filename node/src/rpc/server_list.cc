@@ -21,6 +21,7 @@ ListedServer parse(const wire::ServerListEntry& entry) {
   server.failure_domain = entry.failure_domain.empty() ? fmt::format("server:{}", entry.server_id)
                                                        : entry.failure_domain;
   server.disk_read_bytes_per_second = entry.disk_read_bytes_per_second;
+  server.stopped_by_plan = entry.stopped_by_plan;
   if (auto locator = parse_locator(entry.locator)) {
     server.locator = *locator;
   } else if (entry.state == wire::ServerState::kUp) {
@@ -109,7 +110,8 @@ wire::ServerList ServerList::whole() const {
   for (const ListedServer& server : servers_) {
     list.servers.push_back({server.server_id, server.state, server.name,
                             server.locator ? server.locator->to_string() : std::string(),
-                            server.failure_domain, server.disk_read_bytes_per_second});
+                            server.failure_domain, server.disk_read_bytes_per_second,
+                            server.stopped_by_plan});
   }
   return list;
 }

@@ -28,6 +28,7 @@ struct ListedServer {
   /// Never empty: a server without a domain is a domain of its own.
   std::string failure_domain;
   uint64_t disk_read_bytes_per_second = 0;  // 0: not measured
+  bool stopped_by_plan = false;             // it announced its stop, so it may come back soon
   bool live() const { return state == wire::ServerState::kUp; }
 };
 

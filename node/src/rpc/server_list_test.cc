@@ -51,6 +51,18 @@ TEST(ServerList, TheWholeListIsWhatWasSentAndChangedSince) {
   EXPECT_TRUE(other.apply(whole).ok());
 }
 
+TEST(ServerList, TellsWhoStoppedByAPlan) {
+  ServerList list;
+  ASSERT_TRUE(list.apply({3, 5, {entry(1), entry(2)}}).ok());
+  EXPECT_FALSE(list.find(1)->stopped_by_plan);
+  wire::ServerList changes{3, 6, {entry(1, wire::ServerState::kCrashed)}, 5};
+  changes.servers[0].stopped_by_plan = true;
+  ASSERT_TRUE(list.apply(changes).ok());
+  EXPECT_TRUE(list.find(1)->stopped_by_plan);
+  EXPECT_FALSE(list.find(2)->stopped_by_plan);
+  EXPECT_TRUE(list.whole().servers[0].stopped_by_plan);
+}
+
 TEST(ServerList, FindsById) {
   ServerList list;
   ASSERT_TRUE(list.apply({1, 1, {entry(7), entry(3, wire::ServerState::kCrashed), entry(5)}}).ok());

@@ -120,9 +120,13 @@ struct ServerListEntry {
   std::string locator;
   std::string failure_domain;
   uint64_t disk_read_bytes_per_second = 0;  // 0: not measured
+  /// It is not UP, and had announced that it stops (kStopServing). False if this leader did not
+  /// receive the announcement.
+  bool stopped_by_plan = false;
   template <class V>
   void fields(V& v) {
     v(server_id, state, name, locator, failure_domain, disk_read_bytes_per_second);
+    v.since(2, stopped_by_plan);
   }
 };
 

@@ -122,6 +122,20 @@ TEST_F(RecoveriesTest, WhoSaysThatItStopsIsRecoveredAtOnce) {
   for (const Time at : served_at_) EXPECT_LT(at, before + 5s) << "it waits for no lease";
 }
 
+TEST_F(RecoveriesTest, TheServerListSaysWhoStoppedByAPlan) {
+  start(4);
+  const uint64_t base = state().list_version;
+  const wire::StopServingRequest stop{1, state().servers.at(1).record.nonce};
+  ASSERT_TRUE(cluster.call<wire::Empty>(Opcode::kStopServing, stop).has_value());
+  kill(2);
+  ASSERT_TRUE(cluster.run_until([this] { return !is_up(2); }));
+  for (const wire::ServerList& list : {state().server_list(), state().server_list(base)}) {
+    for (const wire::ServerListEntry& server : list.servers) {
+      EXPECT_EQ(server.stopped_by_plan, server.server_id == 1) << server.server_id;
+    }
+  }
+}
+
 TEST_F(RecoveriesTest, NobodySpeaksForAnotherServer) {
   start(3);
   const uint64_t nonce = state().servers.at(1).record.nonce;

@@ -100,6 +100,7 @@ wire::ServerList ClusterState::server_list(uint64_t base) const {
     entry.locator = record.locator;
     entry.failure_domain = record.failure_domain;
     entry.disk_read_bytes_per_second = record.disk_read_bytes_per_second;
+    entry.stopped_by_plan = !server.up() && server.answers_nothing;
   }
   return list;
 }
