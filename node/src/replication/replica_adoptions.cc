@@ -1,6 +1,7 @@
 // ReplicaManager: former replicas of settled segments, which a backup still has after it came back,
-// are adopted instead of copied (docs/design/recovery.md#adopting-former-frames). All of it runs on
-// the first reactor, without the lock.
+// are adopted instead of copied (docs/design/recovery.md#adopting-former-frames). If a backup stopped
+// by a plan, copies wait for it (docs/design/recovery.md#grace-period). All of it runs on the first
+// reactor, without the lock.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,6 +27,67 @@ constexpr uint32_t kAttempts = 3;
 constexpr Duration kMostPutOff = std::chrono::seconds(30);
 
 }  // namespace
+
+// ---- backups that stopped by a plan
+
+/// The list shows for the first time that the backup is not UP.
+void ReplicaManager::expect_return(uint64_t server_id) {
+  const ListedServer* server = servers_.find(server_id);
+  if (server == nullptr || !server->stopped_by_plan || options_.restart_grace <= Duration{}) return;
+  RC_SOMETIMES("replication.backup_is_awaited");
+  log_info(
+      "replication.awaits",
+      {{"server", server_id}, {"for_ms", options_.restart_grace / std::chrono::milliseconds(1)}});
+  awaited_.expect(server_id, reactor_.now() + options_.restart_grace);
+}
+
+void ReplicaManager::expect_no_return(std::span<const uint64_t> server_ids) {
+  first_.assert_here();
+  for (const uint64_t id : server_ids) awaited_.give_up(id);
+  due_ = true;
+  timer_.start_at(reactor_.now());
+}
+
+/// A further backup is being lost, and that was no planned stop: no more copies are put off.
+void ReplicaManager::give_up_returns() {
+  const auto unplanned = [this](uint64_t server_id) {
+    first_.assert_here();
+    return !awaited_.expects(server_id);
+  };
+  if (std::ranges::any_of(backups_.losing(), unplanned)) awaited_.give_up_all();
+}
+
+/// Not if it lacks another replica as well, or more than writes may lack.
+bool ReplicaManager::may_put_off(const SegmentReplicas& replicas, uint64_t server_id) const {
+  if (!awaited_.expects(server_id) || replicas.repairing) return false;
+  if (replicas.segment->abandoned()) return false;  // it gets no more replicas
+  const auto closed =
+      std::ranges::count_if(replicas.slots, [](const auto& slot) { return slot->closed(); });
+  return closed >= std::max({1u, options_.replicas - 1, options_.min_replicas});
+}
+
+/// The segment lacks a replica, and nothing is expected of a backup that stopped.
+void ReplicaManager::repair(SegmentReplicas& replicas) {
+  replicas.awaits = 0;
+  repairs_.add(replicas);
+}
+
+/// Copies of what did not come back in time begin, a slice each turn.
+bool ReplicaManager::drive_awaited() {
+  awaited_.end_until(reactor_.now());
+  uint64_t looks = 0;
+  for (; looks < kMostOffersAtOnce; ++looks) {
+    const auto put_off = awaited_.take();
+    if (!put_off) break;
+    const auto found = segments_.find(put_off->segment_id);
+    if (found == segments_.end() || found->second.awaits != put_off->server_id) continue;
+    RC_SOMETIMES("replication.copy_is_put_off_no_longer");
+    repair(found->second);
+  }
+  effort_.segments += looks;
+  if (const Time next = awaited_.next_end(); next != kNever) wake_at(next);
+  return looks > 0;
+}
 
 // ---- offers
 
@@ -216,12 +278,15 @@ void ReplicaManager::take_adoption(const AdoptionAnswer& answer) {
   if (answer.status.ok()) {
     RC_SOMETIMES("replication.replica_is_adopted");
     slot->adopted(answer.acked);
+    replicas.awaits = 0;
+    use_compacted(replicas);
     backups_.accepted(answer.server_id);
     ++adopted_;
     if (options_.adopted != nullptr) options_.adopted->add();
     log_info("replication.adopted", {{"segment", answer.segment_id}, {"server", answer.server_id}});
   } else {
     adoption_failed(*slot, answer);
+    repair(replicas);
   }
   recount(replicas);
 }

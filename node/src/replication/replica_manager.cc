@@ -322,6 +322,7 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
     replicas.lost_backups.push_back(slot.server_id());
     backups_.missed(slot.server_id());
   }
+  const uint64_t server_id = slot.server_id();
   const log::Segment& segment = *replicas.segment;
   const bool settled = segment.closed_durable();
   if (segment.side() && !settled) {
@@ -334,7 +335,9 @@ void ReplicaManager::lose(SegmentReplicas& replicas, ReplicaSlot& slot, const St
   if (action == LossAction::kRepair) {
     RC_SOMETIMES("replication.replica_of_closed_segment_is_lost");
     recount(replicas);
-    return repairs_.add(replicas);
+    if (!may_put_off(replicas, server_id)) return repair(replicas);
+    RC_SOMETIMES("replication.copy_is_put_off");
+    return awaited_.put_off(replicas, server_id);
   }
   lock_.assert_held();
   raise_epoch();
@@ -470,6 +473,7 @@ void ReplicaManager::apply_server_list() {
   std::erase_if(next_free_, [&](const auto& one) { return !is_live(one.first); });
   for (auto at = backups_.first_from(0); at; at = backups_.first_from(*at + 1)) {
     if (servers_.is_live(*at)) continue;
+    if (!backups_.is_being_lost(*at)) expect_return(*at);
     backups_.begin_losing(
         *at, {StatusCode::kCrashed, fmt::format("server list {}", servers_.version())});
   }
@@ -542,6 +546,12 @@ std::string ReplicaManager::check_counts() const {
       }
     }
     if (!replicas.settled()) continue;
+    const bool lacks = !replicas.segment->abandoned() && !replicas.all_closed();
+    if (lacks ? replicas.repairing == (replicas.awaits != 0) : replicas.awaits != 0) {
+      return fmt::format("segment {} {}, is {}in the queue of repairs and waits for server {}", id,
+                         lacks ? "lacks a replica" : "is whole", replicas.repairing ? "" : "not ",
+                         replicas.awaits);
+    }
     const SegmentCounts now = replicas.compute_counts();
     if (now != replicas.counted) return fmt::format("segment {} changed and was not counted", id);
     counts.add(now);

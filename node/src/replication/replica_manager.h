@@ -51,6 +51,7 @@
 #include "base/mutex.h"
 #include "log/log.h"
 #include "replication/adoptions.h"
+#include "replication/awaited_backups.h"
 #include "replication/backup_table.h"
 #include "replication/drive_lock.h"
 #include "replication/epoch_fence.h"
@@ -125,6 +126,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// that cleaning waits for, if another backup can take its place. 0: never; only the server
     /// list gives a backup up. Needs a lease.
     Duration backup_silence{};
+    /// How long closed replicas on a backup that stopped by a plan are not copied, because it may
+    /// come back with them. 0: they are copied at once.
+    Duration restart_grace{};
     /// Counts the messages that the first reactor sends. May be null; outlives the manager.
     Counter* messages = nullptr;
     /// Count replicas of closed segments that were re-created. The same.
@@ -228,6 +232,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// A backup that came back may have whole replicas of these segments. Those that lack a replica
   /// are reserved for it, and it is asked to adopt them. On the first reactor.
   void offered(uint64_t backup_id, std::span<const uint64_t> segment_ids);
+  /// None of these servers is expected back: what is put off for them is copied. On the first
+  /// reactor.
+  void expect_no_return(std::span<const uint64_t> server_ids);
   /// On the first reactor, which alone changes it.
   const EpochFence& fence() const RC_NO_THREAD_SAFETY_ANALYSIS { return fence_; }
   uint32_t min_replicas() const { return options_.min_replicas; }
@@ -426,6 +433,12 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void lose(SegmentReplicas& replicas, ReplicaSlot& slot, const Status& why) RC_REQUIRES(first_);
   void unplace(ReplicaSlot& slot, ReplicaEvent why) RC_REQUIRES(first_);
   void note_progress(const ReplicaSlot& slot) RC_REQUIRES(first_);
+  // Replicas of backups that stopped by a plan: replica_adoptions.cc.
+  void expect_return(uint64_t server_id) RC_REQUIRES(first_);
+  void give_up_returns() RC_REQUIRES(first_);
+  bool may_put_off(const SegmentReplicas& replicas, uint64_t server_id) const RC_REQUIRES(first_);
+  void repair(SegmentReplicas& replicas) RC_REQUIRES(first_);
+  bool drive_awaited() RC_REQUIRES(first_);
   void recount(SegmentReplicas& replicas) RC_REQUIRES(first_);
   void forget_lost_backups(SegmentReplicas& replicas) RC_REQUIRES(first_);
   SegmentReplicas& replicas_of(const ReplicaSlot& slot) RC_REQUIRES(first_);
@@ -464,6 +477,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
   std::deque<SegmentReplicas*> side_ RC_GUARDED_BY(first_);  // side segments that are not settled
   RepairQueue repairs_ RC_GUARDED_BY(first_);                // settled segments that lost replicas
+  AwaitedBackups awaited_ RC_GUARDED_BY(first_);             // and those that are not copied yet
   Adoptions adoptions_ RC_GUARDED_BY(first_);
   std::vector<AdoptionAnswer> adoption_answers_ RC_GUARDED_BY(first_);  // not taken yet
   uint64_t newest_server_ RC_GUARDED_BY(first_);  // the highest id of a list so far, and its own

@@ -37,6 +37,7 @@ bool ReplicaManager::drive_settled() {
   worked = lose_silent_copies() || worked;
   worked = drive_side() || worked;
   worked = drive_adoptions() || worked;
+  worked = drive_awaited() || worked;
   worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
   worked = drive_sync() || worked;
@@ -216,6 +217,7 @@ void ReplicaManager::lose_unsettled() {
 /// Losses of settled segments, a slice each turn. True if there were any.
 bool ReplicaManager::lose_settled() {
   if (backups_.losing().empty()) return false;
+  give_up_returns();
   while (!backups_.losing().empty() && effort_.losses < kMostLossesAtOnce) {
     const uint64_t server_id = backups_.losing().front();
     if (ReplicaSlot* slot = backups_.any_on(server_id)) {

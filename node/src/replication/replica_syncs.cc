@@ -63,12 +63,12 @@ bool ReplicaManager::sync_needs(const log::Segment& segment, log::LogPosition un
 
 /// Too few replicas count. A compacted segment that lost replicas gets new ones only after this
 /// sync (may_copy()), so the replicas that it has are enough, even if there are none: otherwise
-/// both would wait for ever.
+/// both would wait for ever. So are those of a segment whose copy is put off: all but one.
 bool ReplicaManager::sync_lacks(const SegmentReplicas& replicas, log::LogPosition until) const {
   if (!sync_needs(*replicas.segment, until)) return false;
   const bool waits = replicas.segment->judged() > log_->synced();
   const auto counts = [](const ReplicaSlot& slot) { return slot.counts(); };
-  return !waits && !replicas.on_enough(options_.min_replicas, counts);
+  return !waits && replicas.awaits == 0 && !replicas.on_enough(options_.min_replicas, counts);
 }
 
 /// The backups of all heads up to the position; none if too few replicas count. Settled heads that

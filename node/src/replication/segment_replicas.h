@@ -37,6 +37,8 @@ struct SegmentReplicas {
   std::vector<uint64_t> lost_backups;  // backups that lost a replica of it; empty once all R count
   std::vector<uint64_t> offered_by;    // backups that may have a former replica: Adoptions sets it
   bool repairing = false;              // it is in the RepairQueue, which sets this
+  uint64_t awaits = 0;                 // it is not there, although it lacks a replica: the backup
+                                       // that had it is expected back. 0: none
   SegmentCounts counted;               // its part of the sum of settled segments; zero until it is
                                        // settled
 

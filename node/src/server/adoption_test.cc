@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/failpoint.h"
-#include "log/compacted_segment.h"
 #include "server/testing/returning_backups.h"
 
 namespace ramcloud::server {
@@ -24,16 +23,6 @@ class AdoptionSim : public ::testing::Test, protected testing::ReturningBackups 
     leave(i);
     come_back(i);
     tell_master();
-  }
-  uint64_t recreated() { return manager_->stats().replicas_recreated; }
-  uint64_t adopted() { return manager_->stats().replicas_adopted; }
-  /// Drops what an object in the log needs no more: all of segment `id` was overwritten.
-  void compact_to_nothing(uint64_t id) {
-    log::Segment* original = log_->find_segment(id);
-    log::CompactedSegment copy(*log_, *original);
-    ASSERT_EQ(copy.open(1), StatusCode::kOk);
-    copy.close(log_->head());
-    copy.replace();
   }
 };
 
@@ -112,18 +101,7 @@ TEST_F(AdoptionSim, ADamagedFrameIsCopiedAndFreed) {
   ASSERT_TRUE(one.has_value());
   const size_t had = replicas_on(*one);
   leave(*one);
-  {
-    nodes_[*one]->disk().crash();
-    auto file = std::move(*nodes_[*one]->disk().open("/data/frames", 0));
-    uint32_t frame = 0;
-    std::string metadata(kFrameMetadataBytes, '\0');
-    FrameSlot slot;
-    do {  // the first that has a closed replica
-      ASSERT_TRUE(
-          file->read(frame_metadata_offset(frame++), metadata.data(), metadata.size()).ok());
-    } while (parse_slot(ByteView(metadata).substr(0, kSlotBytes), slot) != SlotVerdict::kValid);
-    ASSERT_TRUE(file->write(frame_data_offset(frame - 1) + 1'000'000, "x").ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(damage_a_frame(*one));
   come_back(*one);
   tell_master();
   ASSERT_TRUE(is_whole());

@@ -115,7 +115,8 @@ void ControlService::get_replicas_on(const Request& request) {
     return reply_error(transport_, request.reply, not_enlisted(), kNotEnlistedRetryAfterUs);
   }
   wire::ReplicasOn reply{.list_version = servers_.version()};
-  if (const ReplicaManager* replicas = master_->replicas()) {
+  if (ReplicaManager* replicas = master_->replicas()) {
+    replicas->expect_no_return(asked.server_ids);  // somebody wants to delete the volume
     const BackupTable::Need need = replicas->need_of(asked.server_ids);
     reply.counted = need.counted;
     reply.missed = need.missed;

@@ -288,6 +288,7 @@ struct ServerNode::Impl {
     all.replication.min_replicas = options.min_replicas;
     all.replication.read_lease = options.read_lease;
     all.replication.backup_silence = options.backup_silence;
+    all.replication.restart_grace = options.restart_grace;
     all.replication.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
       return enlistment.raise_epoch(segment, epoch);
     };

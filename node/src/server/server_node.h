@@ -56,7 +56,9 @@ struct ServerNodeOptions {
   Duration flush_interval = 10ms;
   /// Sent when the server enlists: the coordinator waits for the lease of this server.
   Duration read_lease = 500ms;
-  Duration backup_silence = 1s;        // 0: silence never makes a master give up a backup
+  Duration backup_silence = 1s;  // 0: silence never makes a master give up a backup
+  /// How long a master waits for the closed replicas of a backup that stopped by a plan.
+  Duration restart_grace = 30s;
   bool synced = false;                 // writes are acknowledged when they are on the device
   uint64_t read_bytes_per_second = 0;  // speed of the backup's device; 0: measured at start
   /// Bytes of dead servers' logs that are replayed each second at most; 0: no limit.

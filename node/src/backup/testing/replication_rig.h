@@ -99,6 +99,8 @@ class ReplicationRig {
     };
     options.lease = &lease_;
     options.backup_silence = backup_silence_;
+    options.min_replicas = min_replicas_;
+    options.restart_grace = restart_grace_;
     manager_ = std::make_unique<ReplicaManager>(*rpc_, servers_, options);
     for (uint32_t i = 0; reactors_ > 1 && i < reactors_; ++i) {
       SimNode& node = i == 0 ? *master_ : scheduler_.add_node("m-" + std::to_string(i));
@@ -253,8 +255,11 @@ class ReplicationRig {
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // the coordinator's fence
   Duration coordinator_delay_ = 2ms;
-  Duration backup_silence_{};  // of the master, before start()
-  bool given_up_ = false;      // by the coordinator: the master is CRASHED there
+  // Of the master, before start().
+  uint32_t min_replicas_ = 0;
+  Duration backup_silence_{};
+  Duration restart_grace_{};
+  bool given_up_ = false;  // by the coordinator: the master is CRASHED there
   ReplicaService::Options service_options_;
   bool direct_ = true;  // whether synced bytes are written past the page cache
 };

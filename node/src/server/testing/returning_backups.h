@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "backup/frame_format.h"
 #include "backup/testing/replication_rig.h"
+#include "log/compacted_segment.h"
 #include "replication/unneeded_service.h"
 #include "server/former_frames.h"
 
@@ -44,6 +46,32 @@ class ReturningBackups : public ReplicationRig {
     entry_of(ids_[i]).state = wire::ServerState::kCrashed;
     ++list_.version;
   }
+  /// The same after a planned stop: the list will say so.
+  void stop_by_plan(uint32_t i) {
+    entry_of(ids_[i]).stopped_by_plan = true;
+    leave(i);
+  }
+  /// Flips a byte in the first frame with a closed replica. Its process has ended.
+  void damage_a_frame(uint32_t i) {
+    nodes_[i]->disk().crash();
+    auto file = std::move(*nodes_[i]->disk().open("/data/frames", 0));
+    uint32_t frame = 0;
+    std::string metadata(kFrameMetadataBytes, '\0');
+    FrameSlot slot;
+    do {
+      ASSERT_TRUE(
+          file->read(frame_metadata_offset(frame++), metadata.data(), metadata.size()).ok());
+    } while (parse_slot(ByteView(metadata).substr(0, kSlotBytes), slot) != SlotVerdict::kValid);
+    ASSERT_TRUE(file->write(frame_data_offset(frame - 1) + 1'000'000, "x").ok());
+  }
+  /// Drops what an object in the log needs no more: all of segment `id` was overwritten.
+  void compact_to_nothing(uint64_t id) {
+    log::Segment* original = log_->find_segment(id);
+    log::CompactedSegment copy(*log_, *original);
+    ASSERT_EQ(copy.open(1), StatusCode::kOk);
+    copy.close(log_->head());
+    copy.replace();
+  }
   /// Another process starts with its volume. The list names it; backups know that.
   void come_back(uint32_t i, const std::string& domain = {}) {
     const wire::ServerListEntry former = entry_of(ids_[i]);
@@ -65,13 +93,13 @@ class ReturningBackups : public ReplicationRig {
     tell_backups();
     tell_master();
   }
-  bool is_whole() {
+  bool is_whole(Duration limit = 120s) {
     return scheduler_.run_until(
         [this] {
           const ReplicationStats stats = manager_->stats();
           return stats.under_replicated == 0 && !stats.writes_wait && list_is_applied();
         },
-        120s);
+        limit);
   }
   bool no_former_frame_is_left(uint32_t i) {
     return scheduler_.run_until([&] { return backups_[i]->frames->frames_quarantined() == 0; },
@@ -95,6 +123,9 @@ class ReturningBackups : public ReplicationRig {
     });
     return count;
   }
+  /// Closed replicas in place of lost ones.
+  uint64_t recreated() { return manager_->stats().replicas_recreated; }
+  uint64_t adopted() { return manager_->stats().replicas_adopted; }
   uint32_t index_of(uint64_t id) const {
     return static_cast<uint32_t>(std::ranges::find(ids_, id) - ids_.begin());
   }
