@@ -418,6 +418,12 @@ void add_server(CLI::App& app, ServerOptions& o) {
              "a backup of a server's newest data that does not answer for this long is replaced, "
              "if another backup can take its place",
              "1s");
+  add_parsed(
+      app, "--restart-grace", o.restart_grace, duration_between(0s, 5min),
+      "how long closed replicas on a server that was asked to stop are not copied to others, "
+      "because it may start again and still have them; replicas that are being written, and "
+      "those on a crashed server, are copied at once; 0s: all are",
+      "30s");
   add_parsed(app, "--durability", o.synced, parse_durability, kDurabilityHelp, "buffered");
   add_parsed(app, "--disk-io", o.disk_io, parse_disk_io, kDiskIoHelp, "auto");
   add_parsed(app, "--direct-io", o.direct_io, parse_direct_io, kDirectIoHelp, "auto");

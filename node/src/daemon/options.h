@@ -87,6 +87,7 @@ struct ServerOptions {
   Duration flush_interval = 10ms;
   Duration read_lease = 500ms;
   Duration backup_silence = 1s;
+  Duration restart_grace = 30s;
   server::CleaningOptions cleaning;
 };
 

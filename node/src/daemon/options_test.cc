@@ -160,6 +160,7 @@ TEST(Options, ErrorsNameFlagValueAndWhatIsAccepted) {
       {{"server", "--dir", "d", "--recovery-bandwidth", "1KiB"},
        {"--recovery-bandwidth", "1KiB", "1.0 MiB"}},
       {{"server", "--dir", "d", "--backup-silence", "1ms"}, {"--backup-silence", "1ms", "500ms"}},
+      {{"server", "--dir", "d", "--restart-grace", "1h"}, {"--restart-grace", "1h", "300s"}},
       {{"server", "--dir", ""}, {"--dir", "path of a folder"}},
       {{"server", "--dir", "d", "--listen", "nowhere"}, {"--listen", "nowhere", "host:port"}},
       {{"server", "--dir", "d", "--replicas", "8"}, {"--replicas", "8", "0 to 7"}},

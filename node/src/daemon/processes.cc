@@ -77,6 +77,7 @@ struct ServerProcess::Impl {
     n.flush_interval = options.flush_interval;
     n.read_lease = options.read_lease;
     n.backup_silence = options.backup_silence;
+    n.restart_grace = options.restart_grace;
     n.synced = options.synced;
     n.cleaning = options.cleaning;
     n.read_bytes_per_second = options.read_bytes_per_second;
