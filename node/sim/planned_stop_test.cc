@@ -17,7 +17,60 @@ class PlannedStopSim : public RecoveryClusterTest {
     return status.servers_up == cluster().servers() && status.recoveries.empty() &&
            status.replication.segments_under_replicated == 0 && served();
   }
+  /// Some segments of each server are closed.
+  void start_with_closed_segments(uint64_t seed) {
+    start({.seed = seed, .servers = 5, .replicas = 3, .log_bytes = 96u << 20}, 5);
+    fill("t", 0, 150, 500'000);
+  }
+  /// Closed replicas that running servers copied, or had adopted, in place of lost ones.
+  uint64_t sum(uint64_t ReplicationStats::* of) {
+    uint64_t all = 0;
+    for (size_t i = 0; i < cluster().servers(); ++i) {
+      if (cluster().server_runs(i)) all += cluster().server(i).parts().replicas->stats().*of;
+    }
+    return all;
+  }
+  uint64_t copied() { return sum(&ReplicationStats::replicas_recreated); }
 };
+
+/// Each server is away for seconds, and the others could copy what it had (R + 2 servers).
+TEST_F(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
+  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+    SCOPED_TRACE(seed);
+    start_with_closed_segments(seed);
+    uint64_t adopted = 0;
+    for (size_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(cluster().stop_server(i)) << "server " << i;
+      ASSERT_TRUE(until_served()) << "server " << i << ": " << waits_for();
+      cluster().scheduler().run_for(10s);
+      EXPECT_GT(leading().status().replication.segments_under_replicated, 0u);
+      EXPECT_EQ(leading().status().survives_servers, 0u);
+      cluster().restart_server(i);
+      ASSERT_TRUE(until([&] { return whole(); }));
+      EXPECT_EQ(copied(), 0u) << "server " << i;
+      adopted = std::max(adopted, sum(&ReplicationStats::replicas_adopted));
+    }
+    EXPECT_GT(adopted, 0u);
+    expect_filled("t", 0, 150);
+    expect_sound();
+  }
+}
+
+TEST_F(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
+  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+    SCOPED_TRACE(seed);
+    start_with_closed_segments(seed);
+    cluster().kill_server(seed % 5);
+    const auto replicated = [&] {
+      const ClusterStatus status = leading().status();
+      return status.servers_up == 4 && served() && sum(&ReplicationStats::under_replicated) == 0;
+    };
+    ASSERT_TRUE(until(replicated, 15s)) << waits_for();
+    EXPECT_GT(copied(), 0u);
+    expect_filled("t", 0, 150);
+    expect_sound();
+  }
+}
 
 TEST_F(PlannedStopSim, ARollingRestartFailsNoOperation) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
