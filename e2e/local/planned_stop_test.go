@@ -52,6 +52,67 @@ func TestAServerThatIsAskedToStopUnderLoad(t *testing.T) {
 	l.verify()
 }
 
+// restartGrace is the default of --restart-grace.
+const restartGrace = 30 * time.Second
+
+// Each of five servers is restarted under load. What was closed on it is not copied to others, although they
+// have time for that, but adopted when it is back. After a crash it is copied at once.
+func TestARollingRestartCopiesNoClosedReplica(t *testing.T) {
+	t.Parallel()
+	const servers = 5
+	c := startCluster(t, servers, "--replicas", "3", "--log-memory", "128MiB")
+	of := c.client()
+	table := c.table(of, "large", servers)
+	for i := range 600 {
+		write(c, of, table, fmt.Sprint(i), strings.Repeat("v", 200_000))
+	}
+	l := startLoad(t, of, c.table(of, "load", servers))
+	replaced := func(how string) (count float64) {
+		for _, d := range c.servers() {
+			if alive(d.PID) {
+				count += metric(t, d, fmt.Sprintf("ramcloud_replicas_recreated_total{how=%q}", how))
+			}
+		}
+		return count
+	}
+	c.wholeAgain(servers)
+	var adopted float64
+	for _, d := range c.servers() {
+		stopped := time.Now()
+		if err := syscall.Kill(d.PID, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually("the end of "+d.Name, func() bool { return !alive(d.PID) })
+		l.more(500)
+		time.Sleep(3 * time.Second) // the others could copy much
+		c.restart(d)
+		c.wholeAgain(servers)
+		took, copied := time.Since(stopped), replaced("copied")
+		t.Logf("%s was replaced in %s; closed replicas copied: %.0f, adopted: %.0f", d.Name, took.Round(time.Millisecond), copied, replaced("adopted"))
+		if took > restartGrace {
+			t.Skipf("this machine is too slow: a restart took %s, and replicas are copied after %s", took, restartGrace)
+		}
+		if copied != 0 {
+			t.Errorf("%.0f closed replicas were copied in the restart of %s, which took %s", copied, d.Name, took)
+		}
+		adopted = max(adopted, replaced("adopted"))
+	}
+	if adopted == 0 {
+		t.Error("no closed replica was adopted")
+	}
+
+	victim := c.servers()[0]
+	killed := time.Now()
+	c.kill(victim)
+	c.eventually("copies of what was on "+victim.Name, func() bool { return replaced("copied") > 0 })
+	t.Logf("the first copy was complete %s after the crash", time.Since(killed).Round(time.Millisecond))
+	c.restart(victim)
+	c.wholeAgain(servers)
+	l.more(500)
+	l.finish()
+	l.verify()
+}
+
 // checkAskedToStop: the coordinator knows why the server ended, and that nothing of its log was missing.
 func (c *cluster) checkAskedToStop(id uint64) {
 	c.t.Helper()

@@ -207,8 +207,10 @@ var _ = Describe("five servers of which some crash", Ordered, ContinueOnFailure,
 	})
 
 	It("are restarted one at a time when that is asked for, and no operation fails", func() {
+		replaced := watchReplacements(name, 5)
 		roll(name, 5)
 		waitWhole(name, replicas)
+		replaced.onlyAdopted()
 	})
 })
 
