@@ -105,13 +105,15 @@ TEST_P(PowerCutSim, OfThreeHostsOfFourTheLateOneHasTheTail) {
     SCOPED_TRACE(seed);
     Random random(seed);
     start({.seed = seed, .servers = 4, .replicas = 2, .synced = synced()}, 1);
-    begin_writers("t", 3, 1'000 + static_cast<uint32_t>(random.below(50'000)));
+    // So little that the head does not roll. The head before it may be on other hosts only, and
+    // after a gap there nothing of this one counts.
+    begin_writers("t", 3, 1'000 + static_cast<uint32_t>(random.below(6'000)));
     cluster().scheduler().run_for(5ms + std::chrono::microseconds(random.below(20'000)));
     // Soon after the start the first head may not be open on its holders yet.
     ASSERT_TRUE(until(
         [&] { return acknowledged_writes() > 5 && holders_of_head(owner("t")).size() == 2; }));
+    ASSERT_EQ(head_of(owner("t")), 1u) << "the head rolls";
     const auto holders = holders_of_head(owner("t"));
-    ASSERT_EQ(holders.size(), 2u);
     const size_t late = place_of(holders[random.below(2)]);
     const auto acknowledged = stop_writers();
     cluster().kill_server(late);
