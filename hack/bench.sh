@@ -7,7 +7,7 @@
 #                       store: the store alone, on one core, beside std::unordered_map
 #                       append: what more threads write to one store and append to one log
 #                       recovery: a killed server, beside the least that its recovery takes
-#                       memory: how full a log can be, and what that costs; beside allocators, memcached and Redis
+#                       memory: how full a log can be, and what that costs; beside allocators, memcached, Redis and Valkey
 # Without a PART, all of them. About 70 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
