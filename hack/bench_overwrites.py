@@ -95,7 +95,7 @@ class Valkey(Server):
 
 
 def servers(a):
-    """Name and server of each that can be had here."""
+    """Name and server of each that runs on this machine."""
     found = {OURS: Ours(a.overwrites_objects, a.overwrites_utilisation)}
     if bench_peers.valkey_server() is None:
         print("Valkey is left out: there is no valkey-server", file=sys.stderr)
