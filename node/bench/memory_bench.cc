@@ -1,6 +1,6 @@
 // What writing costs when memory is full: overwrites a second against memory utilisation, with the
 // cleaner at work, for sizes of values and patterns of access [Rumble14 §8.1, figures 8 and 9].
-// Without a network and replicas.
+// Without a network and replicas. Each turn of the writer is a multi-write of 75 [Rumble14 §8.1].
 //
 // Utilisation is the memory that live objects take, at rest, of what they may have: the log without
 // its reserves (MemoryRig::bytes_for_objects). Each run fills a log, overwrites until cleaning has
@@ -29,7 +29,7 @@ struct Options {
   std::vector<uint64_t> value_bytes = {100, 1000, 10000};
   std::vector<std::string> access = {kAccessNames[0], kAccessNames[1], kAccessNames[2]};
   std::vector<uint32_t> cleaner_threads = {0, 1};
-  std::string cleaning = "one-level";
+  std::string cleaning = "one-level", policy = "cost-benefit";
   double warm_up = 2, measured = 1;       // of the log's memory, that is appended
   double warm_seconds = 10, seconds = 5;  // at most
   uint32_t rounds = 1;
@@ -73,7 +73,7 @@ class Overwriter {
   void fill(uint64_t objects) {
     for (uint64_t i = 0; i < objects && !full_; ++i) {
       write(i);
-      if (i % kTurn == 0) rig_.turn();
+      if (i % MemoryRig::kGroup == 0) rig_.turn();
     }
   }
   /// Until so many bytes were appended, or a time has passed; true if the former. Counts writes.
@@ -83,10 +83,10 @@ class Overwriter {
     for (;;) {
       for (int turn = 0; turn < 64; ++turn) {
         if (full_) return false;
-        for (int i = 0; i < kTurn; ++i) write(chooser_.next(random_));
+        overwrite_group();
         rig_.turn();
       }
-      writes += 64 * kTurn;
+      writes += 64 * MemoryRig::kGroup;
       if (rig_.appended_bytes() >= end) return true;
       if (now_seconds() - begin >= seconds) return false;
     }
@@ -100,7 +100,16 @@ class Overwriter {
   }
 
  private:
-  static constexpr int kTurn = 16;  // writes of a turn
+  void overwrite_group() {
+    char bytes[MemoryRig::kGroup][kKeyBytes];
+    ByteView keys[MemoryRig::kGroup];
+    for (size_t i = 0; i < MemoryRig::kGroup; ++i) {
+      make_key(chooser_.next(random_), bytes[i]);
+      keys[i] = {bytes[i], kKeyBytes};
+    }
+    full_ = full_ || rig_.write_group(keys, value_) != StatusCode::kOk;
+  }
+
   MemoryRig& rig_;
   const bool by_cpu_;
   AccessChooser chooser_;
@@ -119,6 +128,7 @@ Result measure(const Options& options, const Run& run) {
   MemoryRig rig({.log_bytes = log_bytes,
                  .objects = static_cast<uint64_t>(static_cast<double>(log_bytes) / at_rest),
                  .cleaning = parse_cleaning(options.cleaning),
+                 .policy = parse_policy(options.policy),
                  .cleaner_threads = run.cleaner_threads,
                  .writer_cpu = options.writer_cpu,
                  .cleaner_cpu = options.cleaner_cpu});
@@ -221,6 +231,9 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   app.add_option("--cleaning", options.cleaning, "one-level or two-level")
       ->check(CLI::IsMember({"one-level", "two-level"}))
+      ->capture_default_str();
+  app.add_option("--policy", options.policy, "cost-benefit, greedy or lfs")
+      ->check(CLI::IsMember({"cost-benefit", "greedy", "lfs"}))
       ->capture_default_str();
   app.add_option("--warm-up", options.warm_up, "times the log's memory is appended before")
       ->capture_default_str();

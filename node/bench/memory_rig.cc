@@ -36,9 +36,10 @@ log::LogOptions log_options(const MemoryRigOptions& options) {
   return all;
 }
 
-log::CleanerOptions cleaner_options(Cleaning cleaning) {
+log::CleanerOptions cleaner_options(const MemoryRigOptions& options) {
   log::CleanerOptions all;
-  all.balancer.compaction = cleaning == Cleaning::kTwoLevel;
+  all.policy = options.policy;
+  all.balancer.compaction = options.cleaning == Cleaning::kTwoLevel;
   all.balancer.disk_expansion = 1e6;  // there are no replicas
   return all;
 }
@@ -65,6 +66,11 @@ Cleaning parse_cleaning(const std::string& text) {
   return text == "two-level" ? Cleaning::kTwoLevel : Cleaning::kOneLevel;
 }
 
+log::CleaningPolicy parse_policy(const std::string& text) {
+  if (text == "greedy") return log::CleaningPolicy::kGreedy;
+  return text == "lfs" ? log::CleaningPolicy::kLfs : log::CleaningPolicy::kCostBenefit;
+}
+
 MemoryRig::MemoryRig(const MemoryRigOptions& options)
     : options_(options),
       arena_(options.log_bytes, {}),
@@ -72,7 +78,7 @@ MemoryRig::MemoryRig(const MemoryRigOptions& options)
       store_(log_, clock_, {.buckets = std::bit_floor(std::max<uint64_t>(options.objects / 4, 8))}),
       judge_(store_),
       cleaner_(
-          log_, clock_, cleaner_options(options.cleaning),
+          log_, clock_, cleaner_options(options),
           [this](const log::Segment& segment) { return judge_.judge(segment); },
           [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
             return store::make_pass(store_, kind, victims);
@@ -112,6 +118,22 @@ StatusCode MemoryRig::until_done(const Operation& operation) {
 
 StatusCode MemoryRig::write(ByteView key, ByteView value) {
   return until_done([&] { return try_write(key, value); });
+}
+
+/// As a server executes it.
+StatusCode MemoryRig::write_group(std::span<const ByteView> keys, ByteView value) {
+  uint64_t hashes[kGroup];
+  for (size_t i = 0; i < keys.size(); ++i) hashes[i] = store_.prefetch(kTable, keys[i]);
+  for (size_t i = 0; i < keys.size(); ++i) store_.prefetch_entry(hashes[i]);
+  StatusCode status = StatusCode::kOk;
+  for (size_t i = 0; i < keys.size() && status == StatusCode::kOk; ++i) {
+    status = until_done([&] {
+      uint64_t version = 0;
+      log::LogPosition depends_on;
+      return store_.write(kTable, keys[i], hashes[i], value, {}, version, depends_on);
+    });
+  }
+  return status;
 }
 
 StatusCode MemoryRig::remove(ByteView key) {

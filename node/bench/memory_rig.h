@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,14 @@ namespace ramcloud {
 enum class Cleaning : uint8_t { kOff, kOneLevel, kTwoLevel };
 /// "off", "one-level" or "two-level".
 Cleaning parse_cleaning(const std::string& text);
+/// "cost-benefit", "greedy" or "lfs".
+log::CleaningPolicy parse_policy(const std::string& text);
 
 struct MemoryRigOptions {
   uint64_t log_bytes = uint64_t{1} << 30;
   uint64_t objects = 1 << 20;  // expected: the hash table is made for them
   Cleaning cleaning = Cleaning::kOneLevel;
+  log::CleaningPolicy policy = log::CleaningPolicy::kCostBenefit;
   uint32_t cleaner_threads = 1;  // 0: in turns of the writer
   int writer_cpu = -1;           // where the threads are to run; -1: anywhere
   int cleaner_cpu = -1;
@@ -45,6 +49,9 @@ class MemoryRig {
 
   /// Tries again as long as cleaning helps. Not OK: memory is full for good.
   StatusCode write(ByteView key, ByteView value);
+  /// Keys of a multi-write, at most kGroup, all of which get this value.
+  StatusCode write_group(std::span<const ByteView> keys, ByteView value);
+  static constexpr size_t kGroup = 75;
   StatusCode remove(ByteView key);
   /// One try, without a turn.
   StatusCode try_write(ByteView key, ByteView value);

@@ -59,7 +59,7 @@ class Relocation : public log::CleaningWork {
   enum class Order : uint8_t { kOldestFirst, kAsTheyStand };
   enum class Phase : uint8_t { kScan, kCopy, kWait, kSwitch, kEnter, kDone, kFailed };
 
-  /// An entry of a victim that was live when it was looked at.
+  /// An entry of a victim, live when it was looked at.
   struct Survivor {
     const char* from = nullptr;
     const char* to = nullptr;  // address of the copy
@@ -67,6 +67,7 @@ class Relocation : public log::CleaningWork {
     uint32_t timestamp_s = 0;  // 0: copied in their present order
     uint32_t victim = 0;       // which
     uint32_t offset = 0;       // in the victim
+    bool is_object = false;    // else a tombstone
     bool has_slot = false;
     /// For a heap with the oldest first. Entries of the same age keep their order.
     bool operator<(const Survivor& other) const {
@@ -109,12 +110,14 @@ class Relocation : public log::CleaningWork {
 
  private:
   Progress scan();
-  void scan_entry(const log::EntryView& entry, uint32_t offset);
+  void gather();
+  void gather_entry(const log::EntryView& entry, uint32_t offset);
   bool is_live(Survivor& survivor, const log::EntryView& entry);
-  bool object_is_live(Survivor& survivor, const log::EntryView& entry);
+  bool object_is_live(Survivor& survivor);
   bool tombstone_is_live(Survivor& survivor, const log::EntryView& entry);
   bool protects(const log::TombstoneView& tombstone, const Tablet& tablet);
   Progress copy();
+  void take_oldest();
   StatusCode copy_group(uint32_t& copied);
   Progress wait();
   Progress switch_slots();
@@ -129,9 +132,10 @@ class Relocation : public log::CleaningWork {
   uint32_t victim_ = 0;                    // the victim that is being scanned
   uint32_t at_ = 0;                        // offset of its next group
   std::map<uint64_t, bool> may_be_found_;  // segments that tombstones name
-  // [0, heap_): a heap of those that are not copied yet; after it those that are copied.
+  std::vector<Survivor> slice_;            // entries of one step of the scan
+  // [0, heap_): a heap; [heap_, next_): taken from it to be copied next; after it those that are copied.
   std::vector<Survivor> survivors_;
-  size_t heap_ = 0;
+  size_t heap_ = 0, next_ = 0;
   size_t switched_ = 0;
   log::LogPosition judged_;  // entries were judged dead because of what was appended until here
   uint64_t deletes_ = 0;     // deletes whose pending tombstones may be in victims, as
