@@ -19,6 +19,7 @@ namespace {
 /// memory that a step looks at is fetched at once, instead of one cache miss after the other.
 constexpr uint32_t kEntriesAtOnce = 64;
 constexpr uint32_t kBytesAtOnce = 64 << 10;
+constexpr size_t kOldestAtOnce = log::kMaxGroupEntries + kEntriesAtOnce;
 constexpr int kMostPieces = 4;  // of an EntrySource
 
 uint32_t timestamp_of(const EntryView& entry) {
@@ -104,17 +105,22 @@ Relocation::Progress Relocation::scan() {
   for (Survivor& entry : slice_) {
     const EntryView view = store_.log_.entry(entry.from);
     if (!is_live(entry, view)) continue;
-    if (order_ == Order::kOldestFirst) entry.timestamp_s = timestamp_of(view);
     found(view.total_length());
+    add_to_age(order_ == Order::kOldestFirst ? timestamp_of(view) : 0);
     survivors_.push_back(entry);
-    std::push_heap(survivors_.begin(), survivors_.end());
   }
   if (victim_ < victims_.size()) return Progress::kMore;
-  heap_ = next_ = survivors_.size();
   const StatusCode begun = begin_copies();
   if (begun != StatusCode::kOk) return give_up(begun);
   phase_ = Phase::kCopy;
   return Progress::kMore;
+}
+
+/// The survivor that is added next. Neighbours in a segment were mostly written in the same second.
+void Relocation::add_to_age(uint32_t timestamp_s) {
+  const bool same = age_ != nullptr && age_->first == timestamp_s;
+  if (!same) age_ = &*by_age_.try_emplace(timestamp_s).first;
+  age_->second.push_back(static_cast<uint32_t>(survivors_.size()));
 }
 
 /// The next entries of the victims, whole groups of them.
@@ -150,20 +156,23 @@ void Relocation::gather_entry(const EntryView& entry, uint32_t offset) {
                     .is_object = entry.type() == EntryType::kObject});
 }
 
-/// Under the key's lock. The thread that appended the entry held that lock, so the entry is in the
-/// table by now, or its pending delete is noted.
 bool Relocation::is_live(Survivor& survivor, const EntryView& entry) {
   return survivor.is_object ? object_is_live(survivor) : tombstone_is_live(survivor, entry);
 }
 
+/// Most are in the table, which no lock is needed for. An entry counts as dead under the key's lock
+/// only: the thread that appended it held that lock, so it is in the table by now, or its pending
+/// delete is noted.
 bool Relocation::object_is_live(Survivor& survivor) {
+  const auto is_it = [&](const char* address) { return address == survivor.from; };
+  survivor.has_slot = store_.table_.lookup(survivor.hash, is_it) != nullptr;
+  if (survivor.has_slot) return true;
   SpinGuard guard(store_.table_.lock_of(survivor.hash));
-  survivor.has_slot = store_.table_.find(survivor.hash, [&](const char* address) {
-    return address == survivor.from;
-  }) != nullptr;
+  survivor.has_slot = store_.table_.find(survivor.hash, is_it) != nullptr;
   return survivor.has_slot;
 }
 
+/// Under the key's lock, for the same reason.
 bool Relocation::tombstone_is_live(Survivor& survivor, const EntryView& entry) {
   const log::TombstoneView tombstone = *log::parse_tombstone(entry);
   const Tablet* tablet = store_.tablets_.find(tombstone.table_id, survivor.hash);
@@ -208,8 +217,8 @@ bool Relocation::protects(const log::TombstoneView& tombstone, const Tablet& tab
 
 Relocation::Progress Relocation::copy() {
   for (uint32_t copied = 0; copied < kBytesAtOnce;) {
-    if (next_ == heap_) take_oldest();
-    if (next_ == 0) {
+    take_oldest();
+    if (oldest_.empty()) {
       deletes_ = store_.deletes_so_far();
       judged_ = store_.log_.head();
       close_copies(judged_);
@@ -222,41 +231,52 @@ Relocation::Progress Relocation::copy() {
   return Progress::kMore;
 }
 
-/// Takes the oldest remaining entries from the heap: [heap_, next_) then. They are copied from the
-/// end, where the oldest is.
+/// Keeps at least as many in oldest_ as fit into a group, until all are copied. Those of one second
+/// stay in the order of the scan.
 void Relocation::take_oldest() {
-  for (uint32_t n = 0; n < kEntriesAtOnce && heap_ > 0; ++n) {
-    std::pop_heap(survivors_.begin(), survivors_.begin() + static_cast<ptrdiff_t>(heap_));
-    const Survivor& taken = survivors_[--heap_];
-    store_.table_.prefetch(taken.hash);
-    __builtin_prefetch(taken.from);
-    __builtin_prefetch(taken.from + kCacheLineBytes);
+  if (oldest_.size() - next_ >= log::kMaxGroupEntries) return;
+  oldest_.erase(oldest_.begin(), oldest_.begin() + static_cast<ptrdiff_t>(next_));
+  next_ = 0;
+  while (oldest_.size() < kOldestAtOnce && !by_age_.empty()) {
+    const std::vector<uint32_t>& of_age = by_age_.begin()->second;
+    for (; taken_ < of_age.size() && oldest_.size() < kOldestAtOnce; ++taken_) {
+      oldest_.push_back(of_age[taken_]);
+      fetch(survivors_[oldest_.back()]);
+    }
+    if (taken_ < of_age.size()) return;
+    by_age_.erase(by_age_.begin());
+    taken_ = 0;
   }
 }
 
-/// Copies the oldest remaining entries that are still live. A tablet may have been taken or dropped
-/// since they were found. Such a change needs a grace period, so it cannot happen between this
-/// check and the append.
+void Relocation::fetch(const Survivor& survivor) const {
+  store_.table_.prefetch(survivor.hash);
+  for (uint32_t line = 0; line < 3; ++line) {
+    __builtin_prefetch(survivor.from + line * kCacheLineBytes);
+  }
+}
+
+/// Copies the next survivors, unless they died since the scan. A tablet may have been taken or dropped
+/// since then, too. Such a change needs a grace period, so it cannot happen between this check and
+/// the append.
 StatusCode Relocation::copy_group(uint32_t& copied) {
   log::EntrySource entries[log::kMaxGroupEntries];
+  Survivor* copies[log::kMaxGroupEntries];
   Slice pieces[log::kMaxEntrySlices];
-  size_t first = next_, count = 0;
-  for (uint32_t bytes = 0; next_ > heap_ && count < log::kMaxGroupEntries;) {
-    Survivor& next = survivors_[next_ - 1];
+  size_t count = 0;
+  for (uint32_t bytes = 0; next_ < oldest_.size() && count < log::kMaxGroupEntries;) {
+    Survivor& next = survivors_[oldest_[next_]];
     const EntryView entry = store_.log_.entry(next.from);
     if (count > 0 && bytes + entry.total_length() > kGroupedBytes) break;
-    bytes += entry.total_length();
+    ++next_;
     copied += entry.total_length() / 2 + kBytesAtOnce / kEntriesAtOnce / 2;
     if (!entry.verify()) {
       fatal("store.entry_is_damaged_in_memory",
             {{"segment", victims_[next.victim]->id()}, {"offset", next.offset}});
     }
-    --next_;
-    if (!is_live(next, entry)) {
-      if (count > 0) break;  // entries of one group are adjacent
-      first = next_;
-      continue;
-    }
+    if (!is_live(next, entry)) continue;
+    bytes += entry.total_length();
+    copies[count] = &next;
     const int n = entry.slices(0, entry.body_length(), pieces);
     log::EntrySource& source = entries[count++];
     source.type = entry.type();
@@ -275,7 +295,7 @@ StatusCode Relocation::copy_group(uint32_t& copied) {
   const StatusCode status = append(std::span(entries, count), refs);
   if (status != StatusCode::kOk) return status;
   for (size_t i = 0; i < count; ++i) {
-    survivors_[first - 1 - i].to = refs[i];
+    copies[i]->to = refs[i];
     ++(entries[i].type == EntryType::kObject ? counts_.objects : counts_.tombstones);
     result_.bytes_written += store_.log_.entry(refs[i]).total_length();
   }

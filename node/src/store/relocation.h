@@ -64,17 +64,10 @@ class Relocation : public log::CleaningWork {
     const char* from = nullptr;
     const char* to = nullptr;  // address of the copy
     uint64_t hash = 0;         // hash of its key
-    uint32_t timestamp_s = 0;  // 0: copied in their present order
     uint32_t victim = 0;       // which
     uint32_t offset = 0;       // in the victim
     bool is_object = false;    // else a tombstone
     bool has_slot = false;
-    /// For a heap with the oldest first. Entries of the same age keep their order.
-    bool operator<(const Survivor& other) const {
-      if (timestamp_s != other.timestamp_s) return timestamp_s > other.timestamp_s;
-      if (victim != other.victim) return victim > other.victim;
-      return offset > other.offset;
-    }
   };
 
   /// Victims that may not be cleaned (any more) are left out; a pass without any is done.
@@ -112,12 +105,14 @@ class Relocation : public log::CleaningWork {
   Progress scan();
   void gather();
   void gather_entry(const log::EntryView& entry, uint32_t offset);
+  void add_to_age(uint32_t timestamp_s);
   bool is_live(Survivor& survivor, const log::EntryView& entry);
   bool object_is_live(Survivor& survivor);
   bool tombstone_is_live(Survivor& survivor, const log::EntryView& entry);
   bool protects(const log::TombstoneView& tombstone, const Tablet& tablet);
   Progress copy();
   void take_oldest();
+  void fetch(const Survivor& survivor) const;
   StatusCode copy_group(uint32_t& copied);
   Progress wait();
   Progress switch_slots();
@@ -133,9 +128,14 @@ class Relocation : public log::CleaningWork {
   uint32_t at_ = 0;                        // offset of its next group
   std::map<uint64_t, bool> may_be_found_;  // segments that tombstones name
   std::vector<Survivor> slice_;            // entries of one step of the scan
-  // [0, heap_): a heap; [heap_, next_): taken from it to be copied next; after it those that are copied.
-  std::vector<Survivor> survivors_;
-  size_t heap_ = 0, next_ = 0;
+  std::vector<Survivor> survivors_;        // in the order of the scan
+  // Places in survivors_, by time stamp: what is to be copied, except `taken_` of the oldest.
+  std::map<uint32_t, std::vector<uint32_t>> by_age_;
+  std::pair<const uint32_t, std::vector<uint32_t>>* age_ =
+      nullptr;  // that the last one was added to
+  size_t taken_ = 0;
+  std::vector<uint32_t> oldest_;  // places of those that are copied next, from next_ on
+  size_t next_ = 0;
   size_t switched_ = 0;
   log::LogPosition judged_;  // entries were judged dead because of what was appended until here
   uint64_t deletes_ = 0;     // deletes whose pending tombstones may be in victims, as
