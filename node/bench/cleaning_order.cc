@@ -16,7 +16,7 @@
 namespace ramcloud::log {
 namespace {
 
-constexpr uint32_t kNow = 1'800'000'000;
+constexpr uint64_t kNewest = 1'000'000;  // id of a segment
 
 struct Options {
   uint32_t segments = 100'000;
@@ -28,8 +28,7 @@ struct Options {
 CleaningFigures draw(Random& random) {
   return {.memory_bytes = kSegmentBytes,
           .live_bytes = static_cast<uint32_t>(random.below(kSegmentBytes)),
-          .average_s = kNow - static_cast<uint32_t>(random.below(100'000)),
-          .youngest_s = kNow};
+          .segment_id = kNewest - random.below(kNewest)};
 }
 
 template <typename F>
@@ -50,15 +49,16 @@ int run(const Options& options) {
     order.set(segment, all[segment] = draw(random));
   });
   const double take = ns_each(options.rounds, [&](uint32_t i) {
-    const auto taken =
-        order.take(kNow + i, {.memory_bytes = uint64_t{options.taken} * kSegmentBytes});
+    const auto taken = order.take({.segment_id = kNewest + i},
+                                  {.memory_bytes = uint64_t{options.taken} * kSegmentBytes});
     for (const auto& chosen : taken) order.set(chosen.segment, chosen.figures);
   });
   double highest = 0;
   const double naive = ns_each(std::max(options.rounds / 100, 1u), [&](uint32_t i) {
     for (const CleaningFigures& f : all) {
       if (!f.worth_cleaning()) continue;
-      highest = std::max(highest, cleaning_score(CleaningPolicy::kCostBenefit, f, kNow + i));
+      highest = std::max(
+          highest, cleaning_score(CleaningPolicy::kCostBenefit, f, {.segment_id = kNewest + i}));
     }
   });
   if (options.json) {

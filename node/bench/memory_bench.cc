@@ -232,8 +232,8 @@ int main(int argc, char** argv) {
   app.add_option("--cleaning", options.cleaning, "one-level or two-level")
       ->check(CLI::IsMember({"one-level", "two-level"}))
       ->capture_default_str();
-  app.add_option("--policy", options.policy, "cost-benefit, greedy or lfs")
-      ->check(CLI::IsMember({"cost-benefit", "greedy", "lfs"}))
+  app.add_option("--policy", options.policy, "cost-benefit, object-age, greedy or lfs")
+      ->check(CLI::IsMember({"cost-benefit", "object-age", "greedy", "lfs"}))
       ->capture_default_str();
   app.add_option("--warm-up", options.warm_up, "times the log's memory is appended before")
       ->capture_default_str();

@@ -68,6 +68,7 @@ Cleaning parse_cleaning(const std::string& text) {
 
 log::CleaningPolicy parse_policy(const std::string& text) {
   if (text == "greedy") return log::CleaningPolicy::kGreedy;
+  if (text == "object-age") return log::CleaningPolicy::kObjectAge;
   return text == "lfs" ? log::CleaningPolicy::kLfs : log::CleaningPolicy::kCostBenefit;
 }
 

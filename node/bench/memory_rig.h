@@ -26,7 +26,7 @@ namespace ramcloud {
 enum class Cleaning : uint8_t { kOff, kOneLevel, kTwoLevel };
 /// "off", "one-level" or "two-level".
 Cleaning parse_cleaning(const std::string& text);
-/// "cost-benefit", "greedy" or "lfs".
+/// "cost-benefit", "object-age", "greedy" or "lfs".
 log::CleaningPolicy parse_policy(const std::string& text);
 
 struct MemoryRigOptions {

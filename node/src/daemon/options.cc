@@ -216,8 +216,9 @@ Result<server::CleaningLevels> parse_levels(const std::string& text) {
 
 Result<log::CleaningPolicy> parse_policy(const std::string& text) {
   using Policy = log::CleaningPolicy;
-  return parse_name<Policy>(text, {Policy::kCostBenefit, Policy::kGreedy, Policy::kLfs},
-                            cleaning_policy_name, "cost-benefit, greedy and lfs");
+  return parse_name<Policy>(
+      text, {Policy::kCostBenefit, Policy::kObjectAge, Policy::kGreedy, Policy::kLfs},
+      cleaning_policy_name, "cost-benefit, object-age, greedy and lfs");
 }
 
 /// More threads than any server has cores for.
@@ -301,10 +302,12 @@ void add_cleaning(CLI::App& app, server::CleaningOptions& o) {
              "threads that clean, besides the reactors; 0: the first reactor cleans between its "
              "other work",
              "1");
-  add_parsed(app, "--cleaner-policy", o.policy, parse_policy,
-             "which segments are cleaned first: cost-benefit (much dead space, and old), greedy "
-             "(most dead space), or lfs (the formula of log-structured file systems)",
-             "cost-benefit");
+  add_parsed(
+      app, "--cleaner-policy", o.policy, parse_policy,
+      "which segments are cleaned first: cost-benefit (much dead space, and written long ago), "
+      "object-age (the same with the average age of their objects), greedy (most dead "
+      "space), or lfs (the formula of log-structured file systems)",
+      "cost-benefit");
 }
 
 void add_metadata(CLI::App& app, MetadataPlace& place) {
@@ -641,6 +644,8 @@ const char* cleaning_policy_name(log::CleaningPolicy policy) {
   switch (policy) {
     case log::CleaningPolicy::kCostBenefit:
       return "cost-benefit";
+    case log::CleaningPolicy::kObjectAge:
+      return "object-age";
     case log::CleaningPolicy::kGreedy:
       return "greedy";
     case log::CleaningPolicy::kLfs:

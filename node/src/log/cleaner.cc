@@ -132,8 +132,9 @@ std::optional<CleaningFigures> Cleaner::for_compaction(const Segment& segment,
   return compacted;
 }
 
-uint32_t Cleaner::now_s() const {
-  return static_cast<uint32_t>(clock_.unix_ms() / 1000);
+CleaningTime Cleaner::now() const {
+  return {.segment_id = log_.head().segment_id(),
+          .unix_s = static_cast<uint32_t>(clock_.unix_ms() / 1000)};
 }
 
 BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
@@ -174,7 +175,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
   std::optional<CleaningOrder::Chosen> best;
   Segment* segment = nullptr;
   for (;;) {
-    best = compaction_.best(now_s());
+    best = compaction_.best(now());
     if (!best) return nullptr;
     segment = log_.closed_member(best->segment);
     if (segment != nullptr && judge_(*segment)) break;
@@ -197,8 +198,8 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
   const uint64_t segments = room / kSegletsPerSegment;
   if (segments == 0) return nullptr;
   const auto chosen =
-      order_.take(now_s(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
-                            .live_bytes = segments * kFilled});
+      order_.take(now(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
+                          .live_bytes = segments * kFilled});
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;

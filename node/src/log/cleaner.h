@@ -131,7 +131,7 @@ class Cleaner {
       RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_combined(uint64_t room) RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
-  uint32_t now_s() const;
+  CleaningTime now() const;
   void note_no_gain(uint32_t number) RC_REQUIRES(mutex_);
   void end(const Worker::Pass& pass, CleaningWork::Progress how);
 

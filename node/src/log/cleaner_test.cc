@@ -120,6 +120,7 @@ class Copying final : public CleaningWork {
 std::optional<CleaningFigures> judge(const Segment& segment) {
   return CleaningFigures{.memory_bytes = segment.memory_bytes(),
                          .live_bytes = segment.live_bytes(),
+                         .segment_id = segment.id(),
                          .average_s = static_cast<uint32_t>(segment.id()),
                          .youngest_s = static_cast<uint32_t>(segment.id())};
 }
@@ -265,6 +266,7 @@ TEST_P(CleanerOverwrites, GoOnForEver) {
 INSTANTIATE_TEST_SUITE_P(All, CleanerOverwrites,
                          testing::Values(std::tuple(true, CleaningPolicy::kCostBenefit),
                                          std::tuple(false, CleaningPolicy::kCostBenefit),
+                                         std::tuple(true, CleaningPolicy::kObjectAge),
                                          std::tuple(true, CleaningPolicy::kGreedy),
                                          std::tuple(true, CleaningPolicy::kLfs)));
 

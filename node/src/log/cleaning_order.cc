@@ -9,21 +9,26 @@ double CleaningFigures::utilisation() const {
   return std::min(static_cast<double>(live_bytes) / memory_bytes, 1.0);
 }
 
-double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures, uint32_t now_s) {
+double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures,
+                      const CleaningTime& now) {
   // The least cost, and the least age, are not zero. Otherwise all empty segments would have the
   // same score, and all fresh ones.
   constexpr double kLeastCost = 1.0 / 512;
-  const auto age = [now_s](uint32_t then) { return now_s > then ? 1.0 + (now_s - then) : 1.0; };
+  const auto age = [](uint64_t then, uint64_t since) {
+    return since > then ? 1 + static_cast<double>(since - then) : 1.0;
+  };
   const double u = figures.utilisation();
   switch (policy) {
     case CleaningPolicy::kGreedy:
       return 1 - u;
     case CleaningPolicy::kLfs:
-      return (1 - u) * age(figures.youngest_s) / (1 + u);
+      return (1 - u) * age(figures.youngest_s, now.unix_s) / (1 + u);
+    case CleaningPolicy::kObjectAge:
+      return (1 - u) * age(figures.average_s, now.unix_s) / std::max(u, kLeastCost);
     case CleaningPolicy::kCostBenefit:
       break;
   }
-  return (1 - u) * age(figures.average_s) / std::max(u, kLeastCost);
+  return (1 - u) * age(figures.segment_id, now.segment_id) / std::max(u, kLeastCost);
 }
 
 CleaningOrder::CleaningOrder(CleaningPolicy policy, uint32_t capacity)
@@ -41,10 +46,12 @@ CleaningOrder::Key CleaningOrder::key_of(uint32_t segment) const {
       return {figures.live_bytes, segment};
     case CleaningPolicy::kLfs:
       return {figures.youngest_s, segment};
+    case CleaningPolicy::kObjectAge:
+      return {figures.average_s, segment};
     case CleaningPolicy::kCostBenefit:
       break;
   }
-  return {figures.average_s, segment};
+  return {figures.segment_id, segment};
 }
 
 void CleaningOrder::set(uint32_t segment, const CleaningFigures& figures) {
@@ -77,14 +84,14 @@ void CleaningOrder::erase(uint32_t segment) {
   place.in_class = kNowhere;
 }
 
-std::optional<CleaningOrder::Chosen> CleaningOrder::best(uint32_t now_s) const {
+std::optional<CleaningOrder::Chosen> CleaningOrder::best(const CleaningTime& now) const {
   std::optional<Chosen> best;
   double highest = 0;
   for (uint32_t i = 0; i < kClasses; ++i) {
     if (!has_some_[i]) continue;
     const uint32_t segment = classes_[i].begin()->segment;
     const CleaningFigures& figures = places_[segment].figures;
-    const double score = cleaning_score(policy_, figures, now_s);
+    const double score = cleaning_score(policy_, figures, now);
     if (best && score <= highest) continue;
     highest = score;
     best = {segment, figures};
@@ -92,11 +99,12 @@ std::optional<CleaningOrder::Chosen> CleaningOrder::best(uint32_t now_s) const {
   return best;
 }
 
-std::vector<CleaningOrder::Chosen> CleaningOrder::take(uint32_t now_s, const Limits& limits) {
+std::vector<CleaningOrder::Chosen> CleaningOrder::take(const CleaningTime& now,
+                                                       const Limits& limits) {
   std::vector<Chosen> taken;
   uint64_t live_bytes = 0, memory_bytes = 0;
   while (memory_bytes < limits.memory_bytes) {
-    const auto next = best(now_s);
+    const auto next = best(now);
     if (!next) break;
     live_bytes += next->figures.live_bytes;
     if (!taken.empty() && live_bytes > limits.live_bytes) break;

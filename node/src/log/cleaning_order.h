@@ -1,5 +1,5 @@
 // Which segments to clean: those with the best ratio of benefit to cost
-// [Ousterhout15 §4.3; Rumble14 §3].
+// [Ousterhout15 §4.3; Rumble14 §3]. docs/design/log.md#which-segments compares the formulas.
 //
 // Overwrites change the figures of a segment on any thread, and time changes its score. So nothing
 // is kept sorted by score. Segments are in classes of similar utilisation (1/256 each), sorted by
@@ -21,7 +21,8 @@ namespace ramcloud::log {
 
 /// The formula of the score; u: utilisation, the live part of a segment's memory.
 enum class CleaningPolicy : uint8_t {
-  kCostBenefit,  // (1 - u) * age / u, age: the average of the live objects [Rumble14 §3]
+  kCostBenefit,  // (1 - u) * age / u, age: segments that were written since
+  kObjectAge,    // (1 - u) * age / u, age: the average of the live objects [Rumble14 §3]
   kGreedy,       // 1 - u: least live bytes first
   kLfs,          // (1 - u) * age / (1 + u), age: of the youngest object, as in LFS [Rosenblum92]
 };
@@ -30,6 +31,7 @@ enum class CleaningPolicy : uint8_t {
 struct CleaningFigures {
   uint32_t memory_bytes = 0;     // memory that the segment takes
   uint32_t live_bytes = 0;       // that would be copied
+  uint64_t segment_id = 0;       // ids rise: it tells when the segment was written
   uint32_t average_s = 0;        // average time stamp of its live objects, Unix time
   uint32_t youngest_s = 0;       // of its youngest object
   uint32_t tombstone_bytes = 0;  // part of live_bytes
@@ -43,9 +45,15 @@ struct CleaningFigures {
   bool worth_cleaning() const { return utilisation() <= 1 - kLeastGain; }
 };
 
-/// Higher is better. Ages are relative to `now_s`, Unix time; a time stamp in the future means age
-/// 0.
-double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures, uint32_t now_s);
+/// What ages are relative to.
+struct CleaningTime {
+  uint64_t segment_id = 0;  // of the head
+  uint32_t unix_s = 0;
+};
+
+/// Higher is better. What is from the future has age 0.
+double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures,
+                      const CleaningTime& now);
 
 /// One thread at a time. Segments are named by a number below `capacity`.
 class CleaningOrder {
@@ -62,7 +70,7 @@ class CleaningOrder {
     CleaningFigures figures;
   };
   /// The best segment; none if no segment is worth cleaning.
-  std::optional<Chosen> best(uint32_t now_s) const;
+  std::optional<Chosen> best(const CleaningTime& now) const;
 
   /// What one pass may take. The first segment is always taken, whatever its live bytes are. The
   /// limit is memory, not a number of segments: a pass must free more than the heads that commit it
@@ -72,7 +80,7 @@ class CleaningOrder {
     uint64_t live_bytes = ~uint64_t{0};  // of all of them together: the room in survivors
   };
   /// Removes and returns the best segments. Those that exceed the rest of the limit stay.
-  std::vector<Chosen> take(uint32_t now_s, const Limits& limits);
+  std::vector<Chosen> take(const CleaningTime& now, const Limits& limits);
 
   uint32_t segments() const { return segments_; }
   /// Sum over all segments here, whether or not they are worth cleaning.
@@ -91,7 +99,7 @@ class CleaningOrder {
   };
   /// The order within a class: by age, or by the other figure that the policy uses.
   struct Key {
-    uint32_t order = 0;
+    uint64_t order = 0;
     uint32_t segment = 0;
     auto operator<=>(const Key&) const = default;
   };

@@ -13,14 +13,16 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr uint32_t kNow = 1'800'000'000;
+constexpr CleaningTime kNow{.segment_id = 1'000'000, .unix_s = 1'800'000'000};
 constexpr uint32_t kMiB = 1 << 20;
 
-CleaningFigures figures(double utilisation, uint32_t average_age, uint32_t youngest_age = 0) {
+/// `age` counts segments, and seconds of the average object.
+CleaningFigures figures(double utilisation, uint32_t age, uint32_t youngest_age = 0) {
   return {.memory_bytes = kSegmentBytes,
           .live_bytes = static_cast<uint32_t>(utilisation * kSegmentBytes),
-          .average_s = kNow - average_age,
-          .youngest_s = kNow - youngest_age};
+          .segment_id = kNow.segment_id - age,
+          .average_s = kNow.unix_s - age,
+          .youngest_s = kNow.unix_s - youngest_age};
 }
 
 std::vector<uint32_t> take(CleaningOrder& order, uint32_t count, uint64_t live = ~uint64_t{0}) {
@@ -34,7 +36,10 @@ std::vector<uint32_t> take(CleaningOrder& order, uint32_t count, uint64_t live =
 
 TEST(CleaningScore, IsWhatTheFormulasSay) {
   const CleaningFigures half = figures(0.5, 99, 9);
-  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kCostBenefit, half, kNow), 0.5 * 100 / 0.5);
+  CleaningFigures copied = half;  // a survivor: its objects are older than the segment
+  copied.segment_id = kNow.segment_id - 19;
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kCostBenefit, copied, kNow), 0.5 * 20 / 0.5);
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kObjectAge, copied, kNow), 0.5 * 100 / 0.5);
   EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kLfs, half, kNow), 0.5 * 10 / 1.5);
   EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kGreedy, half, kNow), 0.5);
   const CleaningFigures quarter = figures(0.25, 99);
@@ -43,7 +48,9 @@ TEST(CleaningScore, IsWhatTheFormulasSay) {
 
 TEST(CleaningScore, TheFutureIsNew) {
   CleaningFigures future = figures(0.5, 0);
-  future.average_s = kNow + 1000;
+  future.segment_id = kNow.segment_id + 1000;
+  future.average_s = kNow.unix_s + 1000;
+  EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kObjectAge, future, kNow), 1);
   EXPECT_DOUBLE_EQ(cleaning_score(CleaningPolicy::kCostBenefit, future, kNow), 1);
 }
 
@@ -75,7 +82,7 @@ TEST(CleaningOrder, ASegmentThatWinsLessThanTwoPercentIsNotChosen) {
   EXPECT_THAT(take(order, 4), ElementsAre(1));
   EXPECT_EQ(order.segments(), 1u);
   // A short segment is measured by the memory that it takes.
-  order.set(2, {.memory_bytes = kMiB, .live_bytes = kMiB - 100, .average_s = 1, .youngest_s = 1});
+  order.set(2, {.memory_bytes = kMiB, .live_bytes = kMiB - 100});
   EXPECT_EQ(order.best(kNow), std::nullopt);
 }
 
@@ -91,7 +98,7 @@ TEST(CleaningOrder, APassTakesNoMoreThanItsSurvivorsHaveRoomFor) {
 TEST(CleaningOrder, APassTakesSmallSegmentsAlong) {
   CleaningOrder order(CleaningPolicy::kCostBenefit, 100);
   for (uint32_t i = 0; i < 20; ++i) {
-    order.set(i, {.memory_bytes = kSegletBytes, .live_bytes = 0, .average_s = 0, .youngest_s = 0});
+    order.set(i, {.memory_bytes = kSegletBytes, .live_bytes = 0});
   }
   order.set(20, figures(0.5, 10));
   EXPECT_EQ(take(order, 1).size(), 21u);
@@ -112,7 +119,8 @@ TEST(CleaningOrder, FiguresOfASegmentAreReplaced) {
 }
 
 /// The best score, by a search through all segments.
-double naive(const std::map<uint32_t, CleaningFigures>& all, CleaningPolicy policy, uint32_t now) {
+double naive(const std::map<uint32_t, CleaningFigures>& all, CleaningPolicy policy,
+             const CleaningTime& now) {
   double best = -1;
   for (const auto& [segment, f] : all) {
     if (f.worth_cleaning()) best = std::max(best, cleaning_score(policy, f, now));
@@ -134,10 +142,11 @@ TEST_P(CleaningOrderProperty, TheChoiceIsAsGoodAsTheNaiveOneWithinAStep) {
     Random random(seed);
     CleaningOrder order(GetParam(), 300);
     std::map<uint32_t, CleaningFigures> model;
-    uint32_t now = kNow;
+    CleaningTime now = kNow;
     for (int step = 0; step < 2'000; ++step) {
       const auto segment = static_cast<uint32_t>(random.below(300));
-      now += static_cast<uint32_t>(random.below(3));
+      now.unix_s += static_cast<uint32_t>(random.below(3));
+      now.segment_id += random.below(3);
       if (random.chance(0.1)) {
         order.erase(segment);
         model.erase(segment);
@@ -145,8 +154,9 @@ TEST_P(CleaningOrderProperty, TheChoiceIsAsGoodAsTheNaiveOneWithinAStep) {
         CleaningFigures f;
         f.memory_bytes = kSegletBytes * static_cast<uint32_t>(1 + random.below(128));
         f.live_bytes = static_cast<uint32_t>(random.below(f.memory_bytes + 1));
-        f.average_s = now - static_cast<uint32_t>(random.below(10'000));
-        f.youngest_s = now - static_cast<uint32_t>(random.below(1'000));
+        f.segment_id = now.segment_id - random.below(10'000);
+        f.average_s = now.unix_s - static_cast<uint32_t>(random.below(10'000));
+        f.youngest_s = now.unix_s - static_cast<uint32_t>(random.below(1'000));
         order.set(segment, f);
         model[segment] = f;
       }
@@ -170,8 +180,8 @@ TEST_P(CleaningOrderProperty, TheChoiceIsAsGoodAsTheNaiveOneWithinAStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, CleaningOrderProperty,
-                         testing::Values(CleaningPolicy::kCostBenefit, CleaningPolicy::kGreedy,
-                                         CleaningPolicy::kLfs));
+                         testing::Values(CleaningPolicy::kCostBenefit, CleaningPolicy::kObjectAge,
+                                         CleaningPolicy::kGreedy, CleaningPolicy::kLfs));
 
 }  // namespace
 }  // namespace ramcloud::log

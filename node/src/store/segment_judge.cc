@@ -45,6 +45,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
     figures.tombstone_bytes -= std::min(figures.tombstone_bytes, dead);
   }
   figures.live_bytes = as_survivors(segment, figures.live_bytes);
+  figures.segment_id = segment.id();
   figures.youngest_s = known.youngest_s;
   if (known.entry_bytes > 0) {
     figures.average_s =
