@@ -194,11 +194,12 @@ void MemoryRig::run_cleaner() {
     participant.go_offline();
     slept =
         worker.passes() > 0 ? kShortestSleep : std::clamp(2 * slept, kShortestSleep, kLongestSleep);
-    const uint64_t head = log_.head().segment_id();
+    const uint64_t head = log_.head().segment_id(), reclaims = log_.reclaims();
     const Time until = clock_.now() + slept;
-    // A new head ends the sleep; a server is woken then.
-    while (!stop_ && clock_.now() < until && log_.head().segment_id() == head) {
-      std::this_thread::sleep_for(200us);
+    // A new head, or memory that became free, ends the sleep; a server is woken then.
+    while (!stop_ && clock_.now() < until && log_.head().segment_id() == head &&
+           log_.reclaims() == reclaims) {
+      std::this_thread::sleep_for(50us);
     }
     participant.go_online();
   }

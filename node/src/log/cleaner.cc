@@ -195,11 +195,10 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
 
 /// The best segments, as many as survivors have room for.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
-  const uint64_t segments = room / kSegletsPerSegment;
-  if (segments == 0) return nullptr;
+  if (room < kSegletsPerSegment) return nullptr;
   const auto chosen =
       order_.take(now(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
-                          .live_bytes = segments * kFilled});
+                          .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes});
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;
@@ -223,7 +222,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
     for (const auto& [number, figures] : chosen) look_at(number);
     return nullptr;
   }
-  pass->survivor_seglets = std::min(segments, survivors) * kSegletsPerSegment;
+  pass->survivor_seglets = std::min(room, survivors * kSegletsPerSegment);
   pass->work = make_(pass->kind, std::move(victims));
   return pass;
 }

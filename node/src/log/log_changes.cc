@@ -12,6 +12,9 @@ bool contains(const std::vector<Segment*>& list, const Segment* segment) {
   return std::ranges::find(list, segment) != list.end();
 }
 
+/// A survivor takes a whole frame of each backup, so not less memory than this is worth one.
+constexpr uint32_t kLeastSurvivorSeglets = 8;
+
 }  // namespace
 
 // ---- changes
@@ -188,8 +191,13 @@ Segment* Log::open_side_segment(MemoryPurpose purpose) {
   Segment* segment = nullptr;
   {
     SpinGuard guard(lock_);
-    if (!pool_.has_room(kSegletsPerSegment, must_stay_free(purpose))) return nullptr;
-    segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kSide);
+    // When memory is short, the rest of it is enough for a survivor, which is trimmed in the end.
+    const uint32_t least =
+        purpose == MemoryPurpose::kSurvivors ? kLeastSurvivorSeglets : kSegletsPerSegment;
+    const uint32_t seglets = pool_.most_seglets(must_stay_free(purpose));
+    if (seglets < least) return nullptr;
+    segment = pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kSide,
+                         seglets);
     if (segment == nullptr) return nullptr;
     ++next_id_;
     others_.push_back(segment);
@@ -256,6 +264,7 @@ void Log::reclaim(const std::vector<Segment*>& retired) {
     reclaim_locked(retired);
     advance(events);  // a change may have waited for memory
   }
+  reclaims_.fetch_add(1, std::memory_order_release);
   deliver(events);
 }
 

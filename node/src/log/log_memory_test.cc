@@ -99,7 +99,7 @@ TEST(LogMemory, APassCanBeCommittedWithoutASegmentForTheHead) {
   while (append_to(survivors, kMiBValue) == StatusCode::kOk) {
   }
   survivors.close();
-  Change change = t.leaving(4);
+  Change change = t.leaving(5);
   change.enter = survivors.release();
   const uint64_t before = t.log.head().segment_id();
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);

@@ -69,6 +69,12 @@ bool SegmentPool::has_room(uint32_t seglets, uint32_t left) const {
   return !free_.empty() && arena_.free_seglets() >= uint64_t{seglets} + left;
 }
 
+uint32_t SegmentPool::most_seglets(uint32_t left) const {
+  if (free_.empty()) return 0;
+  const uint32_t free = arena_.free_seglets();
+  return std::min(kSegletsPerSegment, free - std::min(free, left));
+}
+
 uint32_t SegmentPool::free_segments() const {
   return std::min(arena_.free_seglets() / kSegletsPerSegment, static_cast<uint32_t>(free_.size()));
 }

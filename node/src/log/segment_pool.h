@@ -40,6 +40,8 @@ class SegmentPool {
   uint32_t free_segments() const;
   /// A segment with so many seglets can be taken, and leaves `left` free.
   bool has_room(uint32_t seglets, uint32_t left) const;
+  /// The most seglets, up to a whole segment, that the next one may have so that `left` stay free.
+  uint32_t most_seglets(uint32_t left) const;
   /// The segment with this number. It may be free.
   Segment& operator[](uint32_t number) { return segments_[number]; }
 

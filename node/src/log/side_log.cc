@@ -13,8 +13,10 @@ StatusCode SideLog::append(std::span<const EntrySource> entries, const char* ref
   }
   GroupSource group(entries);
   if (group.too_large()) return StatusCode::kInvalidArgument;
-  if (open_ != nullptr && !SegmentWriter(*open_).has_room(group)) close_open();
+  const auto fits = [&] { return SegmentWriter(*open_).fits(group, open_->memory_bytes()); };
+  if (open_ != nullptr && !fits()) close_open();
   if (open_ == nullptr && !open()) return StatusCode::kOutOfMemory;
+  if (!fits()) return StatusCode::kOutOfMemory;  // survivors may be small
   SegmentWriter writer(*open_);
   // Recovery reads a side segment only if it is closed, so durable_up_to is not needed in its
   // groups.

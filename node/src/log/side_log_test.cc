@@ -160,6 +160,31 @@ TEST(SideLog, SeveralChangesShareAHeadAndOneThatComesLateHasTheNext) {
   for (SideLog* side : {&first, &second, &late}) (void)side->release();
 }
 
+/// What is left of the memory, less than a segment, is enough for the last entries of a pass.
+TEST(SideLog, ASurvivorTakesLessThanASegmentWhenThereIsNotMore) {
+  TestLog t(4, true, 1, true, 1);
+  const auto free_for_survivors = [&] {
+    return t.arena.free_seglets() - t.log.must_stay_free(MemoryPurpose::kSurvivors);
+  };
+  SideLog first(t.log, MemoryPurpose::kSurvivors);
+  while (free_for_survivors() >= kSegletsPerSegment) {
+    ASSERT_EQ(append_to(first, 5, "key", kMiBValue), StatusCode::kOk);
+  }
+  const uint32_t left = free_for_survivors();
+  ASSERT_GT(left, 20u);
+  SideLog recovered(t.log);
+  EXPECT_EQ(append_to(recovered, 5, "key", "value"), StatusCode::kOutOfMemory);
+  SideLog second(t.log, MemoryPurpose::kSurvivors);
+  ASSERT_EQ(append_to(second, 5, "key", kMiBValue), StatusCode::kOk);
+  EXPECT_EQ(second.segments().at(0)->memory_bytes(), left * kSegletBytes);
+  EXPECT_EQ(append_to(second, 5, "key", kMiBValue), StatusCode::kOutOfMemory);
+  second.close();
+  first.close();
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+  second.abort();
+  first.abort();
+}
+
 /// A pass of cleaning waits until the head is full: the next head carries its change already.
 struct CarriesAChange : OpenedAhead {
   CarriesAChange() {

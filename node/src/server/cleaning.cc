@@ -56,6 +56,10 @@ Duration Cleaning::next_sleep(const log::Cleaner::Worker& worker, Duration last)
 // ---- in turns of the first reactor
 
 bool Cleaning::on_turn() {
+  if (const uint64_t reclaims = log_.reclaims(); reclaims != reclaims_) {
+    reclaims_ = reclaims;
+    memory_came();
+  }
   if (in_turns_ == nullptr || timer_.running()) return false;
   if (in_turns_->step()) {
     slept_ = {};
@@ -108,6 +112,13 @@ void Cleaning::wake() {
     ++wakes_;
   }
   changed_.notify_one();
+}
+
+/// A worker that sleeps may have waited for it: a pass begins only with memory for its survivors.
+void Cleaning::memory_came() {
+  slept_ = {};
+  timer_.stop();
+  if (thread_count_ > 0) wake();
 }
 
 void Cleaning::on_log_progress() {

@@ -121,6 +121,25 @@ TEST_F(CleaningTest, MemoryOfOverwrittenObjectsIsUsedAgain) {
   EXPECT_GT(cleaning_->state().combined_runs, 0u);
 }
 
+/// A pass begins only with memory for its survivors, so a worker may have slept for want of it.
+TEST_F(CleaningTest, MemoryThatBecomesFreeEndsTheSleep) {
+  clean();
+  turns(20);
+  const std::string before = cleaning_->state().why;
+  for (int key = 0; key < 2'000; ++key) {
+    uint64_t version = 0;
+    log::LogPosition depends_on;
+    ASSERT_EQ(master_->store().write(1, "k" + std::to_string(key), value(key, 0), {}, version,
+                                     depends_on),
+              StatusCode::kOk);
+  }
+  cleaning_->on_turn();
+  ASSERT_EQ(cleaning_->state().why, before) << "it sleeps";
+  master_->log().reclaim({});
+  cleaning_->on_turn();
+  EXPECT_NE(cleaning_->state().why, before);
+}
+
 /// A full log takes deletes, and what they free is used.
 TEST_F(CleaningTest, DeletesMakeRoomInAFullLog) {
   clean();

@@ -9,6 +9,7 @@ namespace {
 
 /// How often it checks whether replication has released segments that left the log.
 constexpr Duration kReclaimInterval = 5ms;
+constexpr Duration kReclaimIntervalWhenFull = 500us;
 
 std::unique_ptr<ReplicaManager> make_replicas(RpcClient& rpc, ServerList& servers,
                                               ReplicaManager::Options options, uint64_t master_id,
@@ -52,7 +53,8 @@ bool Master::sweep() {
 
 void Master::reclaim() {
   if (!log_.has_retired() || reclaim_timer_.running()) return;
-  reclaim_timer_.start_after(kReclaimInterval);
+  const bool full = !log_.has_segment_for(log::MemoryPurpose::kWrites);
+  reclaim_timer_.start_after(full ? kReclaimIntervalWhenFull : kReclaimInterval);
 }
 
 /// Nothing refers to their entries any more, except readers of the present turn: wait for a grace
