@@ -2,6 +2,8 @@
 // its former frames.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +65,27 @@ class ReturningBackups : public ReplicationRig {
           file->read(frame_metadata_offset(frame++), metadata.data(), metadata.size()).ok());
     } while (parse_slot(ByteView(metadata).substr(0, kSlotBytes), slot) != SlotVerdict::kValid);
     ASSERT_TRUE(file->write(frame_data_offset(frame - 1) + 1'000'000, "x").ok());
+  }
+  /// Of the `had` replicas of a backup that came back, one was damaged.
+  void expect_damaged_one_copied(uint32_t i, size_t had) {
+    EXPECT_EQ(adopted(), had - 1);
+    EXPECT_EQ(recreated(), 1u);
+    EXPECT_TRUE(no_former_frame_is_left(i)) << "also the damaged one";
+    expect_no_leak();
+    expect_all_is_found();
+  }
+  /// All of segment 1 is overwritten then, and copies are as they should be. `holder` has
+  /// a replica of it.
+  void begin_with_dead_segment(uint32_t& holder) {
+    ASSERT_NO_FATAL_FAILURE(begin(6, 2, 6));
+    for (int i = 0; i < 13; ++i) must_put(fmt::format("k{}", i), std::string(600'000, 'z'));
+    ASSERT_TRUE(all_durable());
+    while (log_->head().segment_id() < 10) {
+      must_put("more", std::string(600'000, 'm'));
+      ASSERT_TRUE(all_durable());
+    }
+    ASSERT_TRUE(is_whole());
+    holder = index_of(manager_->replica_servers(1).front());
   }
   /// Drops what an object in the log needs no more: all of segment `id` was overwritten.
   void compact_to_nothing(uint64_t id) {
