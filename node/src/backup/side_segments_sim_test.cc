@@ -170,6 +170,27 @@ TEST_P(SideSegmentsSim, AbortedForLackOfFramesItLeavesFramesAndNoShortage) {
   EXPECT_TRUE(all_are_durable(next));
 }
 
+/// A backup that refuses copies for lack of frames has kept some for heads.
+TEST_P(SideSegmentsSim, HeadsTakeTheirReserveWhileCopiesAreRefused) {
+  log_bytes_ = 128 << 20;
+  start(1, 1, 64 << 20);
+  must_put("a", "1");
+  ASSERT_TRUE(all_durable());
+  ASSERT_GT(backups_[0]->frames->head_reserve(), 0u);
+  log::SideLog side(*log_);
+  fill_aside(side, 600);
+  const log::Segment& last = *side.segments().back();
+  ASSERT_TRUE(run_until([&] { return log_->shortage_of(last) == StatusCode::kNoSpace; }));
+  scheduler_.run_for(5s);
+  ASSERT_EQ(log_->shortage_of(last).code(), StatusCode::kNoSpace);
+  const uint64_t head = log_->head().segment_id();
+  const std::string value(100'000, 'v');
+  for (int i = 0; log_->head().segment_id() == head; ++i) {
+    must_put("k" + std::to_string(i), value);
+    ASSERT_TRUE(all_durable(500ms)) << "write " << i << " waits with the copies";
+  }
+}
+
 TEST_P(SideSegmentsSim, SegmentsThatLeftAreFreedOnTheirBackups) {
   start(4, 2);
   const std::string value(100'000, 'v');

@@ -51,19 +51,31 @@ bool BackupTable::knows(const ReplicaSlot& slot) const {
   return slot.index_on_backup() < slots.size() && slots[slot.index_on_backup()] == &slot;
 }
 
-void BackupTable::refused(uint64_t server_id, Time now) {
-  Backup& backup = backups_[server_id];
+/// Counts a refusal.
+Time BackupTable::next_try(Backup& backup, Time now, Duration most) const {
   const Duration delay = options_.refused_delay * (1 << std::min(backup.refusals++, 10u));
-  backup.usable_from = now + std::min(delay, options_.max_refused_delay);
+  return now + std::min(delay, most);
 }
 
-void BackupTable::describe(PlacementServer& server, Time now) const {
+void BackupTable::refused(uint64_t server_id, Time now) {
+  Backup& backup = backups_[server_id];
+  backup.usable_from = backup.usable_for_copies_from =
+      next_try(backup, now, options_.max_refused_delay);
+}
+
+void BackupTable::has_no_frame_for_copies(uint64_t server_id, Time now) {
+  Backup& backup = backups_[server_id];
+  backup.usable_for_copies_from = next_try(backup, now, options_.max_no_frame_delay);
+}
+
+void BackupTable::describe(PlacementServer& server, Kind kind, Time now) const {
   const auto found = backups_.find(server.server_id);
   if (found == backups_.end()) return;
   const Backup& backup = found->second;
   server.replicas = static_cast<uint32_t>(backup.slots.size());
   server.primaries = backup.primaries;
-  server.usable = server.usable && now >= backup.usable_from && !backup.lost;
+  const Time from = kind == Kind::kCopy ? backup.usable_for_copies_from : backup.usable_from;
+  server.usable = server.usable && now >= from && !backup.lost;
 }
 
 void BackupTable::begin_losing(uint64_t server_id, const Status& why) {

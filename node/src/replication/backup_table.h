@@ -25,6 +25,9 @@ class BackupTable {
   struct Options {
     Duration refused_delay;
     Duration max_refused_delay;
+    /// The maximum for copies, if it had no frame for one. Shorter than a recovery waits for frames
+    /// before it gives its own back (master/tablet_recovery.cc).
+    Duration max_no_frame_delay;
   };
   explicit BackupTable(Options options) : options_(options) {}
 
@@ -51,9 +54,13 @@ class BackupTable {
   /// @name Whether new replicas may go there
   /// @{
   void accepted(uint64_t server_id) { backups_[server_id].refusals = 0; }
+  enum class Kind : uint8_t { kHead, kCopy };
   void refused(uint64_t server_id, Time now);
-  /// Adds the state of the backup; one that refused lately, or is being lost, is not usable.
-  void describe(PlacementServer& server, Time now) const;
+  /// It has no frame for a copy. It may have one for a head, because the last ones are kept for them.
+  void has_no_frame_for_copies(uint64_t server_id, Time now);
+  /// Adds the state of the backup; one that refused this kind of replica lately, or is being lost,
+  /// is not usable.
+  void describe(PlacementServer& server, Kind kind, Time now) const;
   /// @}
 
   /// @name Backups of protocol versions without leases: they are asked by a ping instead
@@ -96,9 +103,12 @@ class BackupTable {
     uint32_t primaries = 0;
     uint32_t refusals = 0;  // in a row
     Time usable_from{};
+    Time usable_for_copies_from{};
     size_t next = 0;             // for next_on()
     std::optional<Status> lost;  // why all its replicas are lost; set while it is in losing_
   };
+
+  Time next_try(Backup& backup, Time now, Duration most) const;
 
   Options options_;
   std::map<uint64_t, Backup> backups_;

@@ -22,10 +22,11 @@ class BackupTableTest : public ::testing::Test {
     table_.remove(slot);
     slot.unplace(ReplicaEvent::kLost);
   }
-  PlacementServer described(uint64_t server_id, Time now = Time{}) {
+  PlacementServer described(uint64_t server_id, Time now = Time{},
+                            BackupTable::Kind kind = BackupTable::Kind::kHead) {
     PlacementServer server;
     server.server_id = server_id;
-    table_.describe(server, now);
+    table_.describe(server, kind, now);
     return server;
   }
 
@@ -34,7 +35,7 @@ class BackupTableTest : public ::testing::Test {
   CallInbox inbox_{node_.reactor()};
   log::Segment segment_;
   std::deque<ReplicaSlot> slots_;
-  BackupTable table_{{.refused_delay = 1s, .max_refused_delay = 4s}};
+  BackupTable table_{{.refused_delay = 1s, .max_refused_delay = 4s, .max_no_frame_delay = 2s}};
 };
 
 TEST_F(BackupTableTest, KnowsEachReplicaByItsPlace) {
@@ -77,6 +78,19 @@ TEST_F(BackupTableTest, ARefusalDoublesTheTimeUntilItTakesOne) {
   table_.refused(1, now);
   EXPECT_TRUE(described(1, now + 1s).usable) << "they are counted in a row";
   EXPECT_TRUE(described(2).usable) << "nothing is known of it";
+}
+
+TEST_F(BackupTableTest, OneWithoutAFrameForCopiesStillGetsHeads) {
+  const Time now{};
+  table_.has_no_frame_for_copies(1, now);
+  EXPECT_TRUE(described(1, now, BackupTable::Kind::kHead).usable);
+  EXPECT_FALSE(described(1, now, BackupTable::Kind::kCopy).usable);
+  EXPECT_TRUE(described(1, now + 1s, BackupTable::Kind::kCopy).usable);
+  table_.refused(1, now);
+  EXPECT_FALSE(described(1, now + 1s, BackupTable::Kind::kHead).usable);
+  EXPECT_FALSE(described(1, now + 1s, BackupTable::Kind::kCopy).usable) << "two in a row";
+  table_.has_no_frame_for_copies(1, now);
+  EXPECT_TRUE(described(1, now + 2s, BackupTable::Kind::kCopy).usable) << "2 s at most";
 }
 
 TEST_F(BackupTableTest, ABackupThatIsBeingLostTakesNothingUntilThatEnds) {

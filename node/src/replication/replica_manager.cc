@@ -27,7 +27,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       own_calls_(reactor_),
       repairs_(options_.concurrent_repairs),
       newest_server_(options_.master_id),
-      backups_({options_.refused_delay, options_.max_refused_delay}),
+      backups_({options_.refused_delay, options_.max_refused_delay, options_.max_no_frame_delay}),
       silence_to_first_(options_.backup_silence),
       timer_(reactor_,
              [this] {
@@ -173,6 +173,7 @@ Status ReplicaManager::shortage_in(const SegmentReplicas& replicas) const {
 
 std::vector<PlacementServer> ReplicaManager::placement_servers(
     const SegmentReplicas& replicas) const {
+  const auto kind = replicas.gets_copies() ? BackupTable::Kind::kCopy : BackupTable::Kind::kHead;
   std::vector<PlacementServer> candidates;
   for (const ListedServer& server : servers_.servers()) {
     if (!server.live() || server.server_id == options_.master_id) continue;
@@ -181,7 +182,7 @@ std::vector<PlacementServer> ReplicaManager::placement_servers(
     candidate.failure_domain = server.failure_domain;
     candidate.read_bytes_per_second = server.disk_read_bytes_per_second;
     candidate.usable = server.locator.has_value() && !replicas.takes_none_from(server.server_id);
-    backups_.describe(candidate, reactor_.now());
+    backups_.describe(candidate, kind, reactor_.now());
     candidates.push_back(std::move(candidate));
   }
   return candidates;
@@ -287,7 +288,11 @@ void ReplicaManager::place_elsewhere(ReplicaSlot& slot, const Status& status) {
   const uint64_t server_id = slot.server_id();
   log_debug("replication.refused",
             {{"server", server_id}, {"segment", slot.segment().id()}, {"why", status}});
-  backups_.refused(server_id, reactor_.now());
+  if (replicas_of(slot).gets_copies() && status == StatusCode::kNoSpace) {
+    backups_.has_no_frame_for_copies(server_id, reactor_.now());
+  } else {
+    backups_.refused(server_id, reactor_.now());
+  }
   unplace(slot, ReplicaEvent::kRefused);
   note_progress(slot);
   if (status == StatusCode::kIoError) backups_.begin_losing(server_id, status);

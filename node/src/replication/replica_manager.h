@@ -108,6 +108,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     /// row, up to the maximum.
     Duration refused_delay = std::chrono::seconds(1);
     Duration max_refused_delay = std::chrono::seconds(16);
+    Duration max_no_frame_delay = std::chrono::seconds(4);
     /// How often each backup is asked for one of its closed replicas, in rotation. Otherwise a
     /// master that writes nothing would not learn of a failed device.
     Duration check_interval = std::chrono::seconds(10);

@@ -44,6 +44,10 @@ struct SegmentReplicas {
 
   /// Closed on its replicas. From then on only the first reactor touches it.
   bool settled() const { return segment->closed_durable(); }
+  /// A new replica of it is opened as a copy, which takes no frame that is kept for heads.
+  bool gets_copies() const {
+    return segment->side() || segment->closed() || segment->published() > kMaxReplicaMessageBytes;
+  }
   /// Each placed replica is closed: none is being copied, and recovery takes no digest from any.
   bool none_open() const {
     return all([](const ReplicaSlot& slot) { return slot.closed() || !slot.placed(); });
