@@ -28,7 +28,8 @@ constexpr Duration kLogInterval = 500us;
 constexpr Duration kMemoryInterval = 100ms;
 /// The longest wait of an entry for cleaning.
 constexpr Duration kMostWithoutMemory = 10s;
-/// The longest wait for frames, while no segment gets its replicas.
+/// The longest wait for frames, while no segment gets its replicas. Longer than a backup that had
+/// none gets no copies (ReplicaManager::Options::max_no_frame_delay).
 constexpr Duration kMostWithoutFrames = 10s;
 constexpr Duration kShortageInterval = 100ms;
 constexpr size_t kBegunAtOnce = 16;

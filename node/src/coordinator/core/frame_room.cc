@@ -3,13 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "base/text.h"
 #include "coordinator/core/volumes.h"
-#include "log/format.h"
 
 namespace ramcloud {
+namespace {
+
+constexpr uint64_t kFailedDevice = 2;  // of ServerStats::backup_device
+
+std::string domain_of(const ClusterState& state, uint64_t server_id) {
+  const std::string& domain = state.servers.at(server_id).record.failure_domain;
+  return domain.empty() ? fmt::format("server {}", server_id) : domain;
+}
+
+}  // namespace
+
 /// n segments fit if the sum of min(free, n) over all backups is at least n * replicas. That holds up
 /// to some n, and for none above.
 uint64_t segments_with_room(std::span<const uint64_t> free, uint32_t replicas) {
@@ -33,12 +44,18 @@ uint64_t segments_with_room(std::span<const uint64_t> free, uint32_t replicas) {
 uint64_t room_for_copies(const ClusterState& state, uint64_t recovery_master) {
   constexpr uint64_t kUnknown = ~uint64_t{0};
   const uint32_t replicas = state.servers.at(recovery_master).record.replicas;
-  std::vector<uint64_t> free;
+  // No two replicas of a segment are in one failure domain, and none is in that of its master.
+  std::map<std::string, uint64_t> by_domain;
+  const std::string own = domain_of(state, recovery_master);
   for (const auto& [id, server] : state.servers) {
-    if (!server.up() || id == recovery_master) continue;
+    if (!server.up() || server.stats.backup_device == kFailedDevice) continue;
+    const std::string domain = domain_of(state, id);
+    if (domain == own) continue;
     if (server.stats.frames_total == 0) return kUnknown;
-    free.push_back(server.stats.frames_for_copies());
+    by_domain[domain] += server.stats.frames_for_copies();
   }
+  std::vector<uint64_t> free;
+  for (const auto& [domain, frames] : by_domain) free.push_back(frames);
   const uint64_t segments = segments_with_room(free, replicas_to_serve(replicas));
   return segments > kUnknown / log::kSegmentBytes ? kUnknown : segments * log::kSegmentBytes;
 }
@@ -69,15 +86,15 @@ std::string frames_text(const ClusterState& state, uint64_t bytes) {
       segments * replicas, replicas, format_size(bytes), for_copies, names);
 }
 
-void FrameBudget::lacked(uint64_t bytes) {
-  parts_ = 1;
-  bytes_ = std::max<uint64_t>(log::kSegmentBytes, std::min(bytes_, bytes) / 2);
+void FrameBudget::lacked(const Limit& ordered, uint64_t bytes) {
+  limit_.parts = 1;
+  limit_.bytes = std::min(limit_.bytes, std::max(kLeast, std::min(ordered.bytes, bytes) / 2));
 }
 
 void FrameBudget::served() {
   if (!limited()) return;
-  parts_ *= 2;
-  bytes_ = std::min(unlimited_, bytes_ * 2);
+  limit_.parts *= 2;
+  limit_.bytes = std::min(unlimited_, limit_.bytes * 2);
 }
 
 }  // namespace ramcloud

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "coordinator/metadata/cluster_state.h"
+#include "log/format.h"
 
 namespace ramcloud {
 
@@ -21,7 +22,7 @@ inline uint32_t replicas_to_serve(uint32_t replicas) {
 }
 
 /// Bytes of recovered segments for which backups have frames, if this server recovers them. No limit
-/// while a backup has not said how many frames it has. Failure domains are not looked at.
+/// while a backup has not said how many frames it has.
 uint64_t room_for_copies(const ClusterState& state, uint64_t recovery_master);
 
 /// For people: the frames that recovering so many bytes needs, and those that are free.
@@ -32,21 +33,25 @@ std::string frames_text(const ClusterState& state, uint64_t bytes);
 /// hold frames that others need become fewer and smaller until one has all that it needs.
 class FrameBudget {
  public:
+  /// A part with so little fits into one segment, even if it has more than was estimated.
+  static constexpr uint64_t kLeast = log::kSegmentBytes / 2;
+  struct Limit {
+    uint64_t bytes = 0;  // the most of a part
+    size_t parts = 0;    // the most at a time
+    /// With less than that no part needs fewer frames.
+    bool is_least() const { return bytes <= kLeast && parts == 1; }
+  };
   /// `unlimited`: the bytes from which on there is no limit any more.
-  explicit FrameBudget(uint64_t unlimited) : unlimited_(unlimited), bytes_(unlimited) {}
-  /// A part with about so many bytes found no frames.
-  void lacked(uint64_t bytes);
+  explicit FrameBudget(uint64_t unlimited) : unlimited_(unlimited), limit_{unlimited, 1} {}
+  /// A part with about so many bytes found no frames; it was ordered within this limit.
+  void lacked(const Limit& ordered, uint64_t bytes);
   void served();
-  bool limited() const { return bytes_ < unlimited_; }
-  /// The most bytes of a part.
-  uint64_t part_bytes() const { return bytes_; }
-  /// The most parts at a time.
-  size_t parts() const { return parts_; }
+  bool limited() const { return limit_.bytes < unlimited_; }
+  const Limit& limit() const { return limit_; }
 
  private:
   uint64_t unlimited_;
-  uint64_t bytes_;
-  size_t parts_ = 1;
+  Limit limit_;
 };
 
 }  // namespace ramcloud

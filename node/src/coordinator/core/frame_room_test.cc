@@ -69,23 +69,53 @@ TEST(FrameRoom, TheTextNamesWhatIsNeededAndWhatIsFree) {
   EXPECT_THAT(text, HasSubstr("3 of 16 frames are free"));
 }
 
+TEST(FrameRoom, ReplicasOfASegmentAreInDifferentFailureDomains) {
+  Volumes volumes;
+  for (uint64_t id = 1; id <= 4; ++id) volumes.add(id, 3, 16, id == 4 ? 16 : 6);
+  for (const uint64_t id : {2, 3}) volumes.state.servers.at(id).record.failure_domain = "rack";
+  EXPECT_EQ(room_for_copies(volumes.state, 1), 0u) << "both free volumes are in one domain";
+  EXPECT_EQ(room_for_copies(volumes.state, 2), 0u) << "one of them is in its own";
+  volumes.state.servers.at(4).stats.frames_used = 6;
+  EXPECT_EQ(room_for_copies(volumes.state, 2), 8 * uint64_t{log::kSegmentBytes});
+  volumes.state.servers.at(4).stats.backup_device = 2;
+  EXPECT_EQ(room_for_copies(volumes.state, 2), 0u) << "a device that failed takes no replicas";
+}
+
+constexpr uint64_t kMiB = 1u << 20;
+constexpr uint64_t kUnlimited = 500 * kMiB;
+
 TEST(FrameBudget, IsHalvedByEachShortageAndDoubledByWhatIsServed) {
-  constexpr uint64_t kMiB = 1u << 20;
-  FrameBudget budget(500 * kMiB);
+  FrameBudget budget(kUnlimited);
   EXPECT_FALSE(budget.limited());
-  budget.lacked(100 * kMiB);
+  budget.lacked(budget.limit(), 100 * kMiB);
   EXPECT_TRUE(budget.limited());
-  EXPECT_EQ(budget.part_bytes(), 50 * kMiB);
-  EXPECT_EQ(budget.parts(), 1u);
-  for (int i = 0; i < 9; ++i) budget.lacked(50 * kMiB);
-  EXPECT_EQ(budget.part_bytes(), log::kSegmentBytes) << "less needs no fewer frames";
+  EXPECT_EQ(budget.limit().bytes, 50 * kMiB);
+  EXPECT_EQ(budget.limit().parts, 1u);
+  EXPECT_FALSE(budget.limit().is_least());
+  for (int i = 0; i < 9; ++i) budget.lacked(budget.limit(), 50 * kMiB);
+  EXPECT_EQ(budget.limit().bytes, FrameBudget::kLeast) << "less needs no fewer frames";
+  EXPECT_TRUE(budget.limit().is_least());
   budget.served();
-  EXPECT_EQ(budget.part_bytes(), 2 * uint64_t{log::kSegmentBytes});
-  EXPECT_EQ(budget.parts(), 2u);
+  EXPECT_EQ(budget.limit().bytes, 2 * FrameBudget::kLeast);
+  EXPECT_EQ(budget.limit().parts, 2u);
   for (int i = 0; i < 9; ++i) budget.served();
   EXPECT_FALSE(budget.limited());
-  budget.lacked(10 * kMiB);
-  EXPECT_EQ(budget.parts(), 1u);
+  budget.lacked(budget.limit(), 10 * kMiB);
+  EXPECT_EQ(budget.limit().parts, 1u);
+}
+
+TEST(FrameBudget, PartsThatWereOrderedTogetherHalveItOnce) {
+  FrameBudget budget(kUnlimited);
+  const FrameBudget::Limit ordered = budget.limit();
+  budget.lacked(ordered, 40 * kMiB);
+  budget.lacked(ordered, 48 * kMiB);
+  EXPECT_EQ(budget.limit().bytes, 20 * kMiB);
+}
+
+TEST(FrameBudget, APartThatHadMoreThanItsLimitMakesTheNextSmallerAllTheSame) {
+  FrameBudget budget(kUnlimited);
+  for (int i = 0; i < 9; ++i) budget.lacked(budget.limit(), 100 * kMiB);
+  EXPECT_TRUE(budget.limit().is_least());
 }
 
 }  // namespace

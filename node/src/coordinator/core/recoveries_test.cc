@@ -311,6 +311,77 @@ TEST_F(FewFrames, PartsBecomeFewerAndSmallerUntilOneIsServed) {
   EXPECT_GT(parts.rbegin()->second, 1u) << "when that is served, more dare again";
 }
 
+/// The size of a part is estimated by its share of hashes. An empty table has the same as a full one.
+TEST_F(FewFrames, APartGetsSmallerByWhatItReallyHas) {
+  make(4, {.segments = 12});
+  const auto table = cluster.create("u", 4);
+  ASSERT_TRUE(table.has_value());
+  const uint64_t full = table->table_id;
+  for (const uint64_t id : others_) {
+    recovery(id).table_bytes[full] = 4 * 88 * testing::kMiB;  // a quarter is the dead server's
+    recovery(id).framed_bytes = log::kSegmentBytes;
+  }
+  set_free(9);
+  cluster.run_for(3s);
+  kill(dead_);
+  const auto handed_over = [&] {
+    return std::ranges::any_of(state().tables.at(full).tablets, [this](const TabletRecord& tablet) {
+      return tablet.attempt != 0 && tablet.server_id != dead_ &&
+             tablet.status == TabletStatus::kNormal;
+    });
+  };
+  EXPECT_TRUE(cluster.run_until(handed_over, 120s)) << progress().waits_for;
+  for (const uint64_t id : others_) recovery(id).framed_bytes = ~uint64_t{0};
+  set_free(80);
+  ASSERT_TRUE(wait_until_served());
+}
+
+class NothingFits : public FewFrames {
+ protected:
+  /// The smallest part finds no frames, although some are free by what servers report.
+  void try_in_vain(uint64_t free) {
+    make(4, {.segments = 12});
+    set_free(free);
+    cluster.run_for(3s);
+    fail_parts(1000);
+    kill(dead_);
+    ASSERT_TRUE(cluster.run_until([&] { return waits_for_more(); }, 120s));
+    EXPECT_LE(attempts_at(dead_).size(), 6u) << "each has half of what the one before had";
+  }
+  bool waits_for_more() {
+    return in_phase(dead_, Phase::kWaiting) &&
+           progress().waits_for.ends_with("tried again when more are free, or in some minutes");
+  }
+};
+
+TEST_F(NothingFits, TheSmallestPartIsTriedAgainWhenMoreFramesAreFree) {
+  try_in_vain(20);
+  const size_t before = attempts_at(dead_).size();
+  cluster.run_for(20s);
+  EXPECT_EQ(attempts_at(dead_).size(), before) << "each would read the whole log in vain";
+  set_free(21);
+  cluster.run_for(10s);
+  EXPECT_EQ(attempts_at(dead_).size(), before + 1);
+  EXPECT_TRUE(waits_for_more());
+  fail_parts(0);
+  cluster.run_for(10s);
+  EXPECT_TRUE(owns(dead_));
+  set_free(30);
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }, 30s));
+}
+
+/// What servers report may be wrong.
+TEST_F(NothingFits, ItIsTriedAgainAfterAWhileAllTheSame) {
+  try_in_vain(20);
+  const size_t before = attempts_at(dead_).size();
+  cluster.run_for(25min);
+  const size_t more = attempts_at(dead_).size() - before;
+  EXPECT_GE(more, 4u) << "after 1, 2, 4, 8 minutes at most";
+  EXPECT_LE(more, 7u) << "after half of that at least, and then after 5 minutes";
+  fail_parts(0);
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }, 11min));
+}
+
 TEST_F(OneTablet, AttemptsThatFailComeMoreAndMoreSeldomAndTheStatusSaysWhy) {
   make(4);
   for (const uint64_t id : others_) recovery(id).fail.assign(1000, {StatusCode::kRetry, 0});

@@ -50,6 +50,7 @@ Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
       state_(shared.state),
       master_id_(master_id),
       frames_(shared.options.plan.part_bytes),
+      in_vain_back_off_(shared.options.in_vain_min, shared.options.in_vain_max),
       back_off_(shared.options.again_min, shared.options.again_max),
       news_(shared.reactor),
       ended_(shared.reactor),
@@ -116,7 +117,7 @@ Task<void> Recovery::run() {
     }
     if (lacks_frames()) {
       RC_SOMETIMES("coordinator.recovery_waits_for_frames");
-      show(Phase::kWaiting, frames_text(state_, state_.recoveries[master_id_].needed_bytes));
+      show(Phase::kWaiting, waits_for_frames());
       co_await pause();
       continue;
     }
@@ -132,14 +133,6 @@ Task<void> Recovery::run() {
   log_info("recovery.ended", {{"master", master_id_}, {"leading", !shared_.ledger.fenced()}});
   end_to_tell();
   shared_.changes.status_changed();
-}
-
-/// Backups had no frames for recovered segments, and say that they have none now: another attempt
-/// would read the whole log in vain.
-bool Recovery::lacks_frames() const {
-  return frames_.limited() && std::ranges::none_of(state_.servers, [this](const auto& one) {
-           return one.second.up() && room_for_copies(state_, one.first) > 0;
-         });
 }
 
 Task<void> Recovery::pause() {
@@ -229,7 +222,7 @@ std::vector<LostRange> Recovery::nobody_recovers() const {
 
 Task<void> Recovery::run_part(Running& running, Time not_before) {
   co_await running.part.run(not_before);
-  if (running.part.phase() == RecoveryPart::Phase::kDone) frames_.served();
+  if (running.part.phase() == RecoveryPart::Phase::kDone) part_was_served();
   running.over = true;
   ended_.set();
 }
@@ -241,7 +234,10 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   size_t tablets = 0;
   for (const auto& [id, table] : state_.tables) tablets += table.tablets.size();
   limits.splits = std::min(limits.splits, kMaxTablets - std::min(kMaxTablets, tablets));
+  // A piece that is a little larger than its part may be would need another frame.
+  if (frames_.limited()) limits.piece_bytes = FrameBudget::kLeast / 2;
   RecoveryPlan plan = plan_recovery(lost_log, limits);
+  const FrameBudget::Limit frames = frames_.limit();
   if (plan.parts.empty()) {
     if (running() == 0) show(Phase::kWaiting, "no server that is UP can take tablets");
     co_return false;
@@ -254,15 +250,18 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   const Time not_before = lease_over_at(log);
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
-    Running& running = parts_.emplace_back(RecoveryPart(
-        shared_.reactor, state_, shared_.tablets, shared_.calls, shared_.orders,
-        shared_.options.part, std::move(part), std::move(order), [this] { show_parts(); }));
+    const uint64_t room = room_for_copies(state_, part.server_id);
+    Running& running =
+        parts_.emplace_back(RecoveryPart(shared_.reactor, state_, shared_.tablets, shared_.calls,
+                                         shared_.orders, shared_.options.part, std::move(part),
+                                         std::move(order), [this] { show_parts(); }),
+                            frames, room);
     scope_.spawn(run_part(running, not_before));
   }
   reached(&RecoveryProgress::Timeline::planned);
   RecoveryProgress& progress = state_.recoveries[master_id_];
   progress.bytes_total = log.bytes;
-  progress.needed_bytes = lost_log.bytes;
+  progress.needed_bytes = bytes_of(lost());
   progress.free_bytes = 0;
   for (const RecoveryMaster& master : lost_log.masters) progress.free_bytes += master.free_bytes;
   show_parts();
@@ -282,7 +281,7 @@ Time Recovery::lease_over_at(const FoundLog& log) const {
 /// Estimates the log of the remaining ranges by their share of the hashes that were lost at first.
 LostLog Recovery::estimate(const FoundLog& log) {
   LostLog estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
-                    masters()};
+                    masters(), weights_};
   const double hashes = hashes_of(estimated.tablets);
   hashes_at_first_ = std::max(hashes_at_first_, hashes);
   const double share = hashes / hashes_at_first_;
@@ -310,9 +309,9 @@ std::vector<RecoveryMaster> Recovery::masters() {
     const auto most = most_bytes_.find(id);
     if (most != most_bytes_.end()) master.most_bytes = most->second;
     if (frames_.limited()) {
-      const uint64_t room = room_for_copies(state_, id);
-      if (room == 0) continue;
-      master.most_bytes = std::min({master.most_bytes, frames_.part_bytes(), room});
+      if (!may_find_frames(id)) continue;
+      master.most_bytes =
+          std::min({master.most_bytes, frames_.limit().bytes, room_for_copies(state_, id)});
     }
     (avoided_.contains(id) ? avoided : fresh).push_back(master);
   }
@@ -321,7 +320,7 @@ std::vector<RecoveryMaster> Recovery::masters() {
   std::ranges::sort(all, {}, [](const RecoveryMaster& master) {
     return std::tuple(~master.free_bytes, master.server_id);
   });
-  const size_t most = frames_.parts() - std::min(running(), frames_.parts());
+  const size_t most = frames_.limit().parts - std::min(running(), frames_.limit().parts);
   if (frames_.limited() && all.size() > most) all.resize(most);
   return all;
 }
@@ -406,7 +405,7 @@ bool Recovery::learn_from_parts() {
       avoided_.erase(part.server_id());
       ++one;
     } else {
-      learn_from(part);
+      learn_from(*one);
       one = parts_.erase(one);
       well = false;
     }
@@ -414,8 +413,10 @@ bool Recovery::learn_from_parts() {
   return well;
 }
 
-void Recovery::learn_from(const RecoveryPart& failed) {
+void Recovery::learn_from(const Running& running) {
+  const RecoveryPart& failed = running.part;
   const uint64_t id = failed.server_id();
+  learn_weights(weights_, failed.planned(), failed.bytes_fetched());
   failures_[id] = failed.why();
   query_again_ = query_again_ || failed.bad_segment() != 0;
   if (failed.bad_segment() != 0 && !no_answer(failed.why())) {
@@ -429,13 +430,10 @@ void Recovery::learn_from(const RecoveryPart& failed) {
     // A server had no memory for a piece of the smallest size: allow smaller pieces for it.
     const PlanLimits& plan = shared_.options.plan;
     const bool again = most_bytes_.contains(id);
-    most_bytes_[id] =
-        std::max(again ? plan.least_piece_bytes : plan.piece_bytes, failed.planned().bytes / 2);
+    most_bytes_[id] = std::max(again ? plan.least_piece_bytes : plan.piece_bytes,
+                               std::max(failed.planned().bytes, failed.bytes_fetched()) / 2);
   }
-  if (failed.why() == StatusCode::kNoSpace) {
-    RC_SOMETIMES("coordinator.recovery_finds_no_frames");
-    frames_.lacked(failed.planned().bytes);
-  }
+  if (failed.why() == StatusCode::kNoSpace) learn_of_frames(running);
   if (failed.why() != StatusCode::kNotFound) avoided_.insert(id);
 }
 

@@ -28,6 +28,9 @@ struct RecoveryOptions {
   /// The pause between two attempts, doubled up to again_max.
   Duration again_min = 200ms;
   Duration again_max = 5s;
+  /// The same after the smallest part found no frames, unless more are free.
+  Duration in_vain_min = std::chrono::minutes(1);
+  Duration in_vain_max = std::chrono::minutes(10);
   /// The read lease of a master that did not report its own.
   Duration read_lease = 500ms;
   /// After this long the lease of this server has ended, even if clocks differ by 5 %.
@@ -102,7 +105,14 @@ class Recovery {
                                  uint64_t attempt) const;
   size_t running() const;
   bool learn_from_parts();
-  void learn_from(const RecoveryPart& failed);
+  void learn_from(const Running& failed);
+  // While backups lack frames.
+  bool may_find_frames(uint64_t server_id) const;
+  bool lacks_frames() const;
+  void learn_of_frames(const Running& failed);
+  void part_was_served();
+  std::string waits_for_frames() const;
+  uint64_t bytes_of(const std::vector<LostRange>& ranges) const;
   void show_parts();
   void show(Phase phase, std::string waits_for);
   // Its progress, for the status.
@@ -113,7 +123,6 @@ class Recovery {
   void end_to_tell();
   std::string failed_text() const;
   std::string parts_wait_for() const;
-  bool lacks_frames() const;
   Task<void> pause();
 
   RecoveryShared& shared_;
@@ -123,11 +132,20 @@ class Recovery {
   std::unique_ptr<LogQuery> query_;
   struct Running {
     RecoveryPart part;
+    FrameBudget::Limit limit;  // within which it was ordered
+    uint64_t room = 0;         // for copies, when it was ordered
     bool over = false;
   };
   std::list<Running> parts_;                 // running and finished parts
   std::map<uint64_t, uint64_t> most_bytes_;  // by server: the bytes for which it had no memory
+  std::map<uint64_t, double> weights_;       // of tables, in estimates of their bytes
   FrameBudget frames_;
+  struct InVain {
+    uint64_t room = 0;  // for copies, of the server that tried
+    Time until{};
+  };
+  std::optional<InVain> in_vain_;  // the smallest part found no frames
+  BackOff in_vain_back_off_;
   std::set<uint64_t> avoided_;           // servers whose last parts failed
   std::map<uint64_t, Status> failures_;  // by server: why, in this attempt
   uint64_t bad_segment_ = ~uint64_t{0};  // closed replicas from here on are scanned

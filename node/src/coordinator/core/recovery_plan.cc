@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 namespace ramcloud {
@@ -31,7 +32,8 @@ std::vector<Piece> estimate(const LostLog& log, double weight) {
   for (const LostRange& range : log.tablets) hashes += static_cast<double>(width(range)) + 1;
   std::vector<Piece> pieces;
   for (const LostRange& range : log.tablets) {
-    pieces.push_back({range, weight * (static_cast<double>(width(range)) + 1) / hashes});
+    const double share = (static_cast<double>(width(range)) + 1) / hashes;
+    pieces.push_back({range, weight * share * weight_in(log.weights, range.table_id)});
   }
   return pieces;
 }
@@ -149,6 +151,19 @@ class Sharing {
 };
 
 }  // namespace
+
+double weight_in(const std::map<uint64_t, double>& weights, uint64_t table_id) {
+  const auto found = weights.find(table_id);
+  return found == weights.end() ? 1 : found->second;
+}
+
+void learn_weights(std::map<uint64_t, double>& weights, const PlannedPart& part, uint64_t bytes) {
+  if (bytes <= part.bytes) return;
+  const double more = static_cast<double>(bytes) / std::max(static_cast<double>(part.bytes), 1.0);
+  std::set<uint64_t> tables;
+  for (const LostRange& range : part.ranges) tables.insert(range.table_id);
+  for (const uint64_t table : tables) weights[table] = weight_in(weights, table) * more;
+}
 
 RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits) {
   RecoveryPlan plan;

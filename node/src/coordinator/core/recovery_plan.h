@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace ramcloud {
@@ -29,6 +30,8 @@ struct LostLog {
   uint64_t bytes = 0;
   uint64_t entries = 0;  // estimated
   std::vector<RecoveryMaster> masters;
+  /// By table: how many times the average a hash has, where that turned out to be more.
+  std::map<uint64_t, double> weights;
 };
 
 struct PlanLimits {
@@ -62,6 +65,12 @@ struct RecoveryPlan {
   std::vector<PlannedPart> parts;  // one for each server
   size_t left_over = 0;            // ranges left for a later attempt, because the parts are full
 };
+
+/// Of this table in `weights`.
+double weight_in(const std::map<uint64_t, double>& weights, uint64_t table_id);
+/// A part turned out to have so many bytes: raises the weights of its tables if that is more than
+/// was estimated.
+void learn_weights(std::map<uint64_t, double>& weights, const PlannedPart& part, uint64_t bytes);
 
 /// At least one range is in a part if there is a master. A range that exceeds the limits and cannot
 /// be split any more is alone in its part.

@@ -19,7 +19,7 @@ constexpr uint64_t kLast = ~uint64_t{0};
 constexpr uint64_t kMiB = 1u << 20;
 
 LostLog log_of(std::vector<LostRange> tablets, uint64_t bytes, size_t masters) {
-  LostLog log{std::move(tablets), bytes, 0, {}};
+  LostLog log{std::move(tablets), bytes, 0, {}, {}};
   for (uint64_t id = 1; id <= masters; ++id) log.masters.push_back({id, 1000 * kMiB});
   return log;
 }
@@ -46,6 +46,23 @@ TEST(RecoveryPlan, NoPieceIsSmallerThanItMayBe) {
   EXPECT_EQ(plan.parts.size(), 5u);
 }
 
+/// Without that, no piece of a table that has most of the log would become small enough.
+TEST(RecoveryPlan, ATableThatTurnedOutToHaveMoreIsSplitMore) {
+  LostLog log = log_of({{1, 0, kLast}, {2, 0, kLast}}, 64 * kMiB, 1);
+  learn_weights(log.weights, {.server_id = 1, .ranges = {{2, 0, kLast}}, .bytes = 32 * kMiB},
+                64 * kMiB);
+  learn_weights(log.weights, {.server_id = 1, .ranges = {{1, 0, kLast}}, .bytes = 32 * kMiB}, 0);
+  log.masters[0].most_bytes = 16 * kMiB;
+  const RecoveryPlan plan = plan_recovery(log, {});
+  const auto splits_of = [&](uint64_t table) {
+    return std::ranges::count(plan.splits, table, &RecoveryPlan::Split::table_id);
+  };
+  EXPECT_EQ(splits_of(2), 3);
+  EXPECT_EQ(splits_of(1), 1) << "what is less than estimated is not learnt";
+  ASSERT_EQ(plan.parts.size(), 1u);
+  EXPECT_EQ(plan.parts[0].bytes, 16 * kMiB);
+}
+
 TEST(RecoveryPlan, WhatIsTooMuchForOneAttemptIsLeftOver) {
   const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 2'000'000'000, 2), {});
   ASSERT_EQ(plan.parts.size(), 2u);
@@ -62,7 +79,7 @@ TEST(RecoveryPlan, ManySmallEntriesFillAPartAsWell) {
 }
 
 TEST(RecoveryPlan, WhoHasMoreMemoryGetsMore) {
-  LostLog log{{}, 0, 0, {{1, 300 * kMiB}, {2, 100 * kMiB}}};
+  LostLog log{{}, 0, 0, {{1, 300 * kMiB}, {2, 100 * kMiB}}, {}};
   for (uint64_t id = 1; id <= 40; ++id) log.tablets.push_back({id, 0, kLast});
   log.bytes = 40 * kMiB;
   const RecoveryPlan plan = plan_recovery(log, {});

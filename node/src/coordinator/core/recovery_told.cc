@@ -81,8 +81,7 @@ void Recovery::note_hand_overs() {
   reached(&Timeline::first_key);
   if (hashes <= hashes_at_first_ / 2) reached(&Timeline::half);
   RecoveryProgress& progress = state_.recoveries[master_id_];
-  progress.needed_bytes = static_cast<uint64_t>(static_cast<double>(progress.bytes_total) * hashes /
-                                                std::max(hashes_at_first_, 1.0));
+  progress.needed_bytes = bytes_of(left);
   if (!left.empty()) return;
   reached(&Timeline::served);
   // A part reports READY when everything is on the devices of its backups.
@@ -94,7 +93,7 @@ void Recovery::note_hand_overs() {
 void Recovery::note_parts(RecoveryProgress& progress) const {
   progress.entries = 0;
   progress.partitions.clear();
-  for (const auto& [part, over] : parts_) {
+  for (const auto& [part, limit, room, over] : parts_) {
     progress.entries += part.objects();
     progress.partitions.push_back({progress.partitions.size() + 1, part.server_id(),
                                    RecoveryPart::phase_name(part.phase()), part.planned().bytes,
@@ -234,7 +233,7 @@ void Recovery::show_parts() {
   progress.parts_done = 0;
   progress.bytes_done = 0;
   bool handing_over = false;
-  for (const auto& [part, over] : parts_) {
+  for (const auto& [part, limit, room, over] : parts_) {
     progress.parts_done += part.phase() == RecoveryPart::Phase::kDone ? 1 : 0;
     progress.bytes_done += part.bytes_fetched();
     handing_over = handing_over || part.phase() == RecoveryPart::Phase::kHandingOver;
@@ -248,7 +247,7 @@ void Recovery::show_parts() {
 /// What running parts wait for.
 std::string Recovery::parts_wait_for() const {
   std::string text;
-  for (const auto& [part, over] : parts_) {
+  for (const auto& [part, limit, room, over] : parts_) {
     const std::string waits = over ? "" : part.waits_for();
     if (waits.empty()) continue;
     text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", server_text(state_, part.server_id()),
@@ -269,7 +268,7 @@ std::string Recovery::failed_text() const {
   }
   if (failures_.size() > kNamed) text += fmt::format("; and {} more", failures_.size() - kNamed);
   if (frames_.limited()) {
-    text = frames_text(state_, state_.recoveries.at(master_id_).needed_bytes) + "; " + text;
+    text = waits_for_frames() + "; " + text;
   }
   return text;
 }

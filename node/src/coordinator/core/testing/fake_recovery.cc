@@ -1,6 +1,7 @@
 #include "coordinator/core/testing/fake_recovery.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ramcloud::testing {
 
@@ -107,14 +108,30 @@ void FakeRecovery::on_recover(const Request& r) {
   reply_message(transport_, r.reply, jobs.at(key).state);
 }
 
+uint64_t FakeRecovery::bytes_of(const Job& job) const {
+  double bytes = 0;
+  for (const wire::LostTablet& tablet : job.order.tablets) {
+    const auto table = table_bytes.find(tablet.range.table_id);
+    if (table == table_bytes.end()) continue;
+    const double share =
+        std::ldexp(static_cast<double>(tablet.range.end_hash - tablet.range.start_hash), -64);
+    bytes += static_cast<double>(table->second) * share;
+  }
+  return static_cast<uint64_t>(bytes);
+}
+
 Task<void> FakeRecovery::run(uint64_t master_id, uint64_t attempt) {
   const std::pair key{master_id, attempt};
   for (const Phase phase : {Phase::kReplaying, Phase::kCommitting, Phase::kReady}) {
     const auto job = jobs.find(key);
     if (job == jobs.end()) co_return;
     job->second.state.phase = phase;
-    job->second.state.bytes_fetched += 100;
+    job->second.state.bytes_fetched +=
+        100 + (phase == Phase::kReplaying ? bytes_of(job->second) : 0);
     if (phase == Phase::kReady) job->second.state.creation_position = ++log_head;
+    if (phase == Phase::kCommitting && bytes_of(job->second) > framed_bytes) {
+      fail.insert(fail.begin(), {StatusCode::kNoSpace, 0});
+    }
     if (phase == Phase::kCommitting && !fail.empty()) {
       const auto [status, segment] = fail.front();
       fail.erase(fail.begin());

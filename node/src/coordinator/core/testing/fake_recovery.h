@@ -36,6 +36,8 @@ class FakeRecovery {
   bool hold_orders = false;                           // does not answer RECOVER
   std::optional<wire::RecoveryPhase> stuck_in;        // stays in this phase
   std::vector<std::pair<StatusCode, uint64_t>> fail;  // errors of the next parts, and the segment
+  std::map<uint64_t, uint64_t> table_bytes;           // of all hashes of a table; else next to none
+  uint64_t framed_bytes = ~uint64_t{0};               // parts with more bytes find no frames
   struct Job {
     wire::RecoverRequest order;
     std::vector<wire::HashRange> ranges;  // ranges that are not served yet
@@ -71,6 +73,7 @@ class FakeRecovery {
   void on_abort(const Request& r);
   void give_up(const wire::HashRange& range, uint64_t below);
   Task<void> run(uint64_t master_id, uint64_t attempt);
+  uint64_t bytes_of(const Job& job) const;
   Task<void> tell(ReplyHandle handle, wire::GetRecoveryStateRequest asked);
   Reactor& reactor_;
   Transport& transport_;

@@ -1,0 +1,67 @@
+// Recovery: what is ordered while backups lack frames
+// (docs/design/recovery.md#when-volumes-are-full).
+#include <algorithm>
+
+#include "base/sometimes.h"
+#include "coordinator/core/lost_ranges.h"
+#include "coordinator/core/recovery.h"
+
+namespace ramcloud {
+
+/// By what backups report. A part of the least size may have found no frames with so much room: then
+/// more is needed. The report may have been wrong, so it is tried again after a while all the same.
+bool Recovery::may_find_frames(uint64_t server_id) const {
+  const uint64_t room = room_for_copies(state_, server_id);
+  if (!in_vain_ || shared_.reactor.now() >= in_vain_->until) return room > 0;
+  return room > in_vain_->room;
+}
+
+/// Parts found no frames, and no server would find any now: another attempt would read the whole log
+/// in vain.
+bool Recovery::lacks_frames() const {
+  return frames_.limited() && std::ranges::none_of(state_.servers, [this](const auto& one) {
+           return one.second.up() && may_find_frames(one.first);
+         });
+}
+
+void Recovery::learn_of_frames(const Running& failed) {
+  RC_SOMETIMES("coordinator.recovery_finds_no_frames");
+  const RecoveryPart& part = failed.part;
+  frames_.lacked(failed.limit, std::max(part.planned().bytes, part.bytes_fetched()));
+  if (!failed.limit.is_least()) return;
+  RC_SOMETIMES("coordinator.smallest_part_finds_no_frames");
+  const uint64_t room = in_vain_ ? std::max(in_vain_->room, failed.room) : failed.room;
+  const Duration wait = in_vain_back_off_.next(shared_.reactor.random());
+  in_vain_ = {room, shared_.reactor.now() + wait};
+}
+
+void Recovery::part_was_served() {
+  frames_.served();
+  in_vain_.reset();
+  in_vain_back_off_.reset();
+}
+
+std::string Recovery::waits_for_frames() const {
+  std::string text = frames_text(state_, bytes_of(lost()));
+  const bool room = std::ranges::any_of(state_.servers, [this](const auto& one) {
+    return one.second.up() && room_for_copies(state_, one.first) > 0;
+  });
+  if (room && lacks_frames()) {
+    text +=
+        "; the smallest part found none, so it is tried again when more are free, or in some "
+        "minutes";
+  }
+  return text;
+}
+
+/// Of the log, estimated by the share of hashes.
+uint64_t Recovery::bytes_of(const std::vector<LostRange>& ranges) const {
+  double hashes = 0;
+  for (const LostRange& range : ranges) {
+    hashes += hashes_of({range}) * weight_in(weights_, range.table_id);
+  }
+  const double all = static_cast<double>(state_.recoveries.at(master_id_).bytes_total);
+  return static_cast<uint64_t>(std::min(all, all * hashes / std::max(hashes_at_first_, 1.0)));
+}
+
+}  // namespace ramcloud
