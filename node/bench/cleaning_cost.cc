@@ -1,6 +1,6 @@
-// What each policy makes the cleaner copy: bytes copied for each byte written, in a model of a log in
-// which all objects have the same size and there are no tombstones. The choice is the cleaner's own
-// (log/cleaning_order.h). As in a pass, survivors are sorted by the age of their objects.
+// What each policy makes the cleaner copy: bytes copied for each byte written, in a model of a log
+// in which all objects have the same size and there are no tombstones. The choice is the cleaner's
+// own (log/cleaning_order.h). As in a pass, survivors are sorted by the age of their objects.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -160,9 +160,9 @@ bool Relocation::is_live(Survivor& survivor, const EntryView& entry) {
   return survivor.is_object ? object_is_live(survivor) : tombstone_is_live(survivor, entry);
 }
 
-/// Most are in the table, which no lock is needed for. An entry counts as dead under the key's lock
-/// only: the thread that appended it held that lock, so it is in the table by now, or its pending
-/// delete is noted.
+/// Most are in the table, and no lock is needed to see that. One that is not found is looked for
+/// again under the key's lock: the thread that appended it held that lock, so it is in the table by
+/// now, or its pending delete is noted.
 bool Relocation::object_is_live(Survivor& survivor) {
   const auto is_it = [&](const char* address) { return address == survivor.from; };
   survivor.has_slot = store_.table_.lookup(survivor.hash, is_it) != nullptr;
@@ -256,9 +256,9 @@ void Relocation::fetch(const Survivor& survivor) const {
   }
 }
 
-/// Copies the next survivors, unless they died since the scan. A tablet may have been taken or dropped
-/// since then, too. Such a change needs a grace period, so it cannot happen between this check and
-/// the append.
+/// Copies the next survivors, unless they died since the scan. A tablet may have been taken or
+/// dropped since then, too. Such a change needs a grace period, so it cannot happen between this
+/// check and the append.
 StatusCode Relocation::copy_group(uint32_t& copied) {
   log::EntrySource entries[log::kMaxGroupEntries];
   Survivor* copies[log::kMaxGroupEntries];
