@@ -155,6 +155,7 @@ Result measure(const Options& options, const Run& run) {
                                           after.bytes_compacted - before.bytes_compacted);
   const auto read = static_cast<double>(after.bytes_read - before.bytes_read);
   result.full = overwriter.full();
+  if (result.full) fmt::print(stderr, "a write found no memory: {}\n", rig.cleaner().why);
   result.writes = static_cast<double>(writes);
   result.seconds = overwriter.now_seconds() - begin;
   result.cleaner_share = (rig.cleaner_seconds() - cleaner_before) / result.seconds;

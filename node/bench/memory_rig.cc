@@ -226,16 +226,8 @@ uint64_t entry_bytes(uint64_t key_bytes, uint64_t value_bytes) {
   return sizeof(log::EntryHeader) + sizeof(log::ObjectBody) + key_bytes + value_bytes;
 }
 
-/// As a pass fills groups: store/cleaning_pass.cc.
 double bytes_at_rest(uint64_t key_bytes, uint64_t value_bytes) {
-  constexpr uint64_t kGroupedBytes = 2 << 10;
-  const uint64_t entry = entry_bytes(key_bytes, value_bytes);
-  const uint64_t together = std::clamp<uint64_t>(kGroupedBytes / entry, 1, log::kMaxGroupEntries);
-  const uint64_t group = (sizeof(log::GroupHeader) + together * entry + 7) / 8 * 8;
-  const bool in_one_seglet = group <= log::kMaxContiguousGroupBytes;
-  const double unit = in_one_seglet ? log::kSegletBytes : log::kSegmentBytes;
-  const double lost = static_cast<double>(group) / 2 / unit;
-  return static_cast<double>(group) / static_cast<double>(together) * (1 + lost);
+  return store::bytes_in_survivor(static_cast<double>(entry_bytes(key_bytes, value_bytes)));
 }
 
 void pin_to(int cpu) {

@@ -18,6 +18,7 @@
 #include "runtime/epoch.h"
 #include "runtime/thread.h"
 #include "store/object_store.h"
+#include "store/relocation.h"
 #include "store/segment_judge.h"
 
 namespace ramcloud {

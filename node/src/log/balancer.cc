@@ -43,29 +43,30 @@ bool is_near_on_disk(const BalancerOptions& options, const BalancerFigures& f, d
 }
 
 CleaningDecision combined(CleanerMode mode, bool urgent, std::string why) {
-  return {CleaningKind::kCombined, mode, false, false, urgent, std::move(why)};
+  CleaningDecision decision;
+  decision.kind = CleaningKind::kCombined;
+  decision.mode = mode;
+  decision.urgent = urgent;
+  decision.why = std::move(why);
+  return decision;
 }
 
 CleaningDecision idle(bool exhausted, bool none_worth_cleaning, std::string why) {
-  return {CleaningKind::kNone, CleanerMode::kIdle, exhausted, none_worth_cleaning, false,
-          std::move(why)};
+  CleaningDecision decision;
+  decision.exhausted = exhausted;
+  decision.none_worth_cleaning = none_worth_cleaning;
+  decision.why = std::move(why);
+  return decision;
 }
 
-}  // namespace
-
-uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFigures& f) {
-  const auto tenth =
-      static_cast<uint64_t>(options.start_below * static_cast<double>(f.total_seglets));
-  return std::max(tenth, f.reserved_seglets + kHeadsAhead * kSegletsPerSegment);
+/// Whether no head for writers can be opened, not even when what leaves is free, and something is dead.
+/// It need not be enough for a head: tombstones die with the segments that they name, and who is
+/// answered OUT_OF_MEMORY must be sure that all was tried.
+bool needs_any_gain(const BalancerFigures& f) {
+  return free_soon(f) < f.reserved_seglets + kSegletsPerSegment && f.seglet_gain > 0;
 }
 
-bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& f) {
-  constexpr int kEarlier = 2;
-  return free_soon(f) < kEarlier * cleaning_starts_below(options, f) || f.excess_seglets > 0 ||
-         is_near_on_disk(options, f, kEarlier * options.disk_margin);
-}
-
-CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
+CleaningDecision decide_by_gain(const BalancerOptions& options, const BalancerFigures& f) {
   const double free = share(f.free_seglets, f.total_seglets);
   const uint64_t start = cleaning_starts_below(options, f);
   const bool disk_is_near = is_near_on_disk(options, f, options.disk_margin);
@@ -97,6 +98,15 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
                                   "segments on disk",
                                   percent(free), percent(kept)));
     }
+    if (needs_any_gain(f)) {
+      CleaningDecision little =
+          combined(CleanerMode::kEmergency, true,
+                   fmt::format("{} of the memory is free, no segment has {} of dead bytes to win, "
+                               "and many have a little",
+                               percent(free), percent(CleaningFigures::kLeastGain)));
+      little.none_worth_cleaning = true;
+      return little;
+    }
     // Not while segments that left the log will soon be free.
     const bool exhausted = no_head && f.leaving_seglets == 0;
     return idle(exhausted, true,
@@ -119,18 +129,37 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
   }
   const bool dwindles = free < options.combined_below && f.gain_bytes > 0;
   if (compacts && !dwindles) {
-    return {CleaningKind::kCompaction,
-            CleanerMode::kCompacting,
-            false,
-            false,
-            no_head || shrinks,
-            fmt::format("{} of the memory is free, less than {}", percent(free),
-                        percent(share(start, f.total_seglets)))};
+    CleaningDecision compaction =
+        combined(CleanerMode::kCompacting, no_head || shrinks,
+                 fmt::format("{} of the memory is free, less than {}", percent(free),
+                             percent(share(start, f.total_seglets))));
+    compaction.kind = CleaningKind::kCompaction;
+    return compaction;
   }
   const double limit = compacts ? options.combined_below : share(start, f.total_seglets);
   return combined(
       CleanerMode::kCombined, dwindles || shrinks,
       fmt::format("{} of the memory is free, less than {}", percent(free), percent(limit)));
+}
+
+}  // namespace
+
+uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFigures& f) {
+  const auto tenth =
+      static_cast<uint64_t>(options.start_below * static_cast<double>(f.total_seglets));
+  return std::max(tenth, f.reserved_seglets + kHeadsAhead * kSegletsPerSegment);
+}
+
+bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& f) {
+  constexpr int kEarlier = 2;
+  return free_soon(f) < kEarlier * cleaning_starts_below(options, f) || f.excess_seglets > 0 ||
+         is_near_on_disk(options, f, kEarlier * options.disk_margin);
+}
+
+CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f) {
+  CleaningDecision decision = decide_by_gain(options, f);
+  decision.any_gain = needs_any_gain(f);
+  return decision;
 }
 
 }  // namespace ramcloud::log

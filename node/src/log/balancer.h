@@ -50,6 +50,9 @@ struct BalancerFigures {
   uint64_t gain_bytes = 0;
   uint64_t disk_gain_bytes = 0;
   uint64_t compaction_gain_bytes = 0;  // of memory
+  /// What combined cleaning of all segments would free in memory, in whole seglets of each, also of
+  /// segments that are not worth it.
+  uint64_t seglet_gain = 0;
 };
 
 enum class CleaningKind : uint8_t { kNone, kCompaction, kCombined };
@@ -63,6 +66,9 @@ struct CleaningDecision {
   bool exhausted = false;
   /// Memory is short, and no segment is known to be worth cleaning.
   bool none_worth_cleaning = false;
+  /// If nothing better frees memory, clean any segment that wins a seglet: no head can be opened
+  /// otherwise.
+  bool any_gain = false;
   /// Memory is so short that a pass should commit at once, without waiting for others.
   bool urgent = false;
   std::string why;  // a sentence

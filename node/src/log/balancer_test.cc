@@ -129,6 +129,28 @@ INSTANTIATE_TEST_SUITE_P(
              M::kIdle,
              true,
              "no segment has 2.0 %"},
+        Case{"a little to win, not short",
+             {},
+             with([](F& f) {
+               f.free_seglets = 10'000;
+               f.gain_bytes = 0;
+               f.seglet_gain = 1;
+             }),
+             K::kNone,
+             M::kIdle,
+             false,
+             "no segment has 2.0 %"},
+        Case{"a little to win, short",
+             {},
+             with([](F& f) {
+               f.free_seglets = 500;
+               f.gain_bytes = 0;
+               f.seglet_gain = 1;
+             }),
+             K::kCombined,
+             M::kEmergency,
+             false,
+             "many have a little"},
         Case{"nothing to win, but some leave",
              {},
              with([](F& f) {

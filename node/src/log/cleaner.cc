@@ -22,10 +22,6 @@ constexpr uint32_t kInSearch = 256;
 /// larger than the rest.
 constexpr uint64_t kFilled = kSegmentBytes - kSegmentBytes / 4;
 
-/// Group headers and padding take one byte for this many bytes of entries. This and one seglet are
-/// added to estimate the size of a compacted segment.
-constexpr uint32_t kBesideEntries = 16;
-
 uint64_t seglets_of(uint64_t bytes) {
   return (bytes + kSegletBytes - 1) / kSegletBytes;
 }
@@ -40,6 +36,7 @@ Cleaner::Cleaner(Log& log, Clock& clock, CleanerOptions options, Judge judge, Ma
       make_(std::move(make)),
       order_(options.policy, log.most_segments_ever()),
       compaction_(options.policy, log.most_segments_ever()),
+      by_seglets_(CleaningPolicy::kGreedy, log.most_segments_ever(), 0),
       parts_(log.most_segments_ever()) {}
 
 CleanerState Cleaner::state() const {
@@ -97,9 +94,23 @@ void Cleaner::look_at(uint32_t number) {
   // On disk it takes a whole segment, however small it is in memory.
   if (compacts()) combined.memory_bytes = kSegmentBytes;
   order_.set(number, combined);
+  set_seglets(*segment, *figures);
   if (!compacts()) return;
   const auto compacted = for_compaction(*segment, *figures);
   compacted ? compaction_.set(number, *compacted) : compaction_.erase(number);
+}
+
+/// What combined cleaning wins from a segment in whole seglets, whether it is worth it or not. Memory
+/// behind the last entry does not count, because survivors lose as much. So only dead entries are won,
+/// and a survivor has none: this comes to an end.
+void Cleaner::set_seglets(const Segment& segment, const CleaningFigures& figures) {
+  const uint64_t before = seglets_of(segment.published());
+  const uint64_t after = seglets_of(figures.live_bytes);
+  if (after >= before) return by_seglets_.erase(segment.number());
+  CleaningFigures in_seglets = figures;
+  in_seglets.memory_bytes = static_cast<uint32_t>(before) * kSegletBytes;
+  in_seglets.live_bytes = static_cast<uint32_t>(after) * kSegletBytes;
+  by_seglets_.set(segment.number(), in_seglets);
 }
 
 void Cleaner::count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) {
@@ -114,10 +125,12 @@ void Cleaner::count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) {
 void Cleaner::take_off(uint32_t number) {
   order_.erase(number);
   compaction_.erase(number);
+  by_seglets_.erase(number);
   count(parts_[number], 0, 0);
 }
 
-/// Compaction frees whole seglets. None: this segment must not be compacted, or not now.
+/// Compaction frees whole seglets. One is added: the figures are an estimate. None: this segment must
+/// not be compacted, or not now.
 std::optional<CleaningFigures> Cleaner::for_compaction(const Segment& segment,
                                                        const CleaningFigures& figures) const {
   const Part& part = parts_[segment.number()];
@@ -125,8 +138,7 @@ std::optional<CleaningFigures> Cleaner::for_compaction(const Segment& segment,
       part.no_gain_id == segment.id() && part.no_gain_live_bytes == figures.live_bytes;
   if (no_gain || !log_.may_compact(segment)) return std::nullopt;
   CleaningFigures compacted = figures;
-  const uint64_t bytes =
-      segment.header_length() + figures.live_bytes + figures.live_bytes / kBesideEntries;
+  const uint64_t bytes = segment.header_length() + figures.live_bytes;
   compacted.live_bytes = static_cast<uint32_t>(
       std::min<uint64_t>((seglets_of(bytes) + 1) * kSegletBytes, figures.memory_bytes));
   return compacted;
@@ -149,7 +161,8 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
           .tombstone_bytes = tombstone_bytes_,
           .gain_bytes = compacts() ? memory_gain_bytes_ : order_.gain_bytes(),
           .disk_gain_bytes = order_.gain_bytes(),
-          .compaction_gain_bytes = compaction_.gain_bytes()};
+          .compaction_gain_bytes = compaction_.gain_bytes(),
+          .seglet_gain = by_seglets_.gain_bytes() / kSegletBytes};
 }
 
 /// Memory for copies: free memory without what emergency heads need and other passes may still
@@ -164,10 +177,25 @@ bool Cleaner::memory_is_short(const Log::Memory& memory) const {
   return now.free_seglets + now.leaving_seglets < cleaning_starts_below(options_.balancer, now);
 }
 
+/// Whether the last pass failed with as much free memory.
+bool Cleaner::failed_with(const Log::Memory& memory) const {
+  return free_at_failure_ != kNoFailure && memory.free_seglets <= free_at_failure_;
+}
+
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory,
-                                                       CleaningKind kind) {
+                                                       const CleaningDecision& decision) {
   const uint64_t room = room_for_copies(memory);
-  return kind == CleaningKind::kCompaction ? choose_compaction(room) : choose_combined(room);
+  auto pass = decision.kind == CleaningKind::kCompaction ? choose_compaction(room)
+                                                         : choose_combined(order_, room);
+  // The best pass for disk space may free no memory.
+  if (pass == nullptr && decision.kind == CleaningKind::kCombined && memory_is_short(memory)) {
+    pass = choose_compaction(room);
+  }
+  // Not before all are known: others may win more.
+  if (pass == nullptr && decision.any_gain && unlooked_ == 0) {
+    pass = choose_combined(by_seglets_, room);
+  }
+  return pass;
 }
 
 /// The best segment to compact, if there is room for its live entries.
@@ -194,11 +222,12 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
 }
 
 /// The best segments, as many as survivors have room for.
-std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(uint64_t room) {
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& order,
+                                                                uint64_t room) {
   if (room < kSegletsPerSegment) return nullptr;
   const auto chosen =
-      order_.take(now(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
-                          .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes});
+      order.take(now(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
+                         .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes});
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;
@@ -240,14 +269,15 @@ Cleaner::Begun Cleaner::begin() {
   const bool may_find = looked.changed > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   CleaningDecision decision = decide(options_.balancer, figures(memory));
-  if (decision.none_worth_cleaning && may_find) {
+  const bool stuck = decision.none_worth_cleaning || decision.any_gain || failed_with(memory);
+  if (stuck && may_find) {
     RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
     look_in_turn(kInSearch);
+    if (unlooked_ == 0) free_at_failure_ = kNoFailure;  // what was found may need less memory
     decision = decide(options_.balancer, figures(memory));
     begun.looks_again = true;
   }
-  const bool no_memory_again =
-      memory.free_seglets <= free_at_failure_ && free_at_failure_ != kNoFailure;
+  const bool no_memory_again = failed_with(memory);
   // No memory will become free: no pass is in progress, and no segment that left still has memory.
   const bool nothing_to_come = in_progress_.empty() && memory.leaving_seglets == 0;
   log_.set_cleaning_helps(
@@ -257,12 +287,7 @@ Cleaner::Begun Cleaner::begin() {
   // The memory that passes hold is needed now.
   begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
-  begun.pass = choose(memory, decision.kind);
-  // The best pass for disk space may free no memory.
-  if (begun.pass == nullptr && decision.kind == CleaningKind::kCombined &&
-      memory_is_short(memory)) {
-    begun.pass = choose_compaction(room_for_copies(memory));
-  }
+  begun.pass = choose(memory, decision);
   if (begun.pass == nullptr) {
     begun.urgent = true;  // other passes have the memory for survivors, or no pass would free
                           // anything

@@ -114,6 +114,7 @@ class Cleaner {
   void look_in_turn(uint32_t most) RC_REQUIRES(mutex_);
   void look_at(uint32_t number) RC_REQUIRES(mutex_);
   void take_off(uint32_t number) RC_REQUIRES(mutex_);
+  void set_seglets(const Segment& segment, const CleaningFigures& figures) RC_REQUIRES(mutex_);
   std::optional<CleaningFigures> for_compaction(const Segment& segment,
                                                 const CleaningFigures& figures) const
       RC_REQUIRES(mutex_);
@@ -127,9 +128,11 @@ class Cleaner {
   Begun begin();
   uint64_t room_for_copies(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   bool memory_is_short(const Log::Memory& memory) const RC_REQUIRES(mutex_);
-  std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, CleaningKind kind)
+  bool failed_with(const Log::Memory& memory) const RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, const CleaningDecision& decision)
       RC_REQUIRES(mutex_);
-  std::unique_ptr<Worker::Pass> choose_combined(uint64_t room) RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> choose_combined(CleaningOrder& order, uint64_t room)
+      RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
   CleaningTime now() const;
   void note_no_gain(uint32_t number) RC_REQUIRES(mutex_);
@@ -155,6 +158,7 @@ class Cleaner {
   mutable Mutex mutex_;
   CleaningOrder order_ RC_GUARDED_BY(mutex_);       // for combined cleaning
   CleaningOrder compaction_ RC_GUARDED_BY(mutex_);  // for compaction; in one-level cleaning empty
+  CleaningOrder by_seglets_ RC_GUARDED_BY(mutex_);  // all that win a seglet; the last resort
   std::vector<Part> parts_ RC_GUARDED_BY(mutex_);   // by number
   uint64_t memory_gain_bytes_ RC_GUARDED_BY(mutex_) = 0;  // of all parts
   uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts

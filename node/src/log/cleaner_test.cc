@@ -296,8 +296,38 @@ TEST(Cleaner, SaysWhenNothingIsLeftToFree) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
+/// A little is dead in each segment, less than is worth cleaning: it is won before a write is refused,
+/// and once.
+TEST(Cleaner, WinsALittleWhenNothingElseIsLeft) {
+  Rig t(32);
+  uint64_t key = 0;
+  while (t.write(key, value_for(key, 0)) == StatusCode::kOk) ++key;
+  ASSERT_FALSE(t.log.cleaning_helps());
+  const uint32_t before = t.log.memory().free_seglets;
+  // Two of 139 objects of each segment.
+  for (uint64_t dead = 0; dead < key; dead += 70) {
+    const auto at = t.keys.by_key.find("key" + std::to_string(dead));
+    t.log.mark_dead(at->second);
+    t.keys.by_key.erase(at);
+  }
+  EXPECT_TRUE(t.worker.step());
+  EXPECT_TRUE(t.log.cleaning_helps());
+  EXPECT_EQ(t.cleaner.state().mode, CleanerMode::kEmergency);
+  t.clean();
+  EXPECT_GE(t.log.memory().free_seglets, before + 20);
+  EXPECT_FALSE(t.log.cleaning_helps()) << "it is not enough for a head";
+  const uint64_t passes = t.cleaner.state().combined_runs;
+  EXPECT_GT(passes, 0u);
+  t.clean();
+  EXPECT_EQ(t.cleaner.state().combined_runs, passes);
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
 /// When a segment leaves, tombstones in other segments die, and those segments are not marked.
-TEST(Cleaner, LooksAtAllBeforeItSaysThatNothingIsLeft) {
+/// One segment seems worth cleaning, and frees no seglet.
+class CleanerLooksAtAll : public testing::TestWithParam<bool> {};
+
+TEST_P(CleanerLooksAtAll, BeforeItSaysThatNothingIsLeft) {
   TestLog parts(40, true, 1, true, 2);
   VirtualClock clock;
   Keys keys(parts.log);
@@ -307,6 +337,10 @@ TEST(Cleaner, LooksAtAllBeforeItSaysThatNothingIsLeft) {
     auto figures = judge(segment);
     if (!died) looked_at = segment.number();
     if (died && segment.number() == looked_at) figures->live_bytes = 0;
+    if (GetParam() && segment.number() == 0) {
+      figures->live_bytes = segment.published();
+      figures->memory_bytes = figures->live_bytes + figures->live_bytes / 32;
+    }
     return figures;
   };
   Cleaner cleaner(parts.log, clock, {}, judge_by, [&](CleaningKind, std::vector<Segment*> victims) {
@@ -331,6 +365,7 @@ TEST(Cleaner, LooksAtAllBeforeItSaysThatNothingIsLeft) {
   EXPECT_TRUE(helps);
   EXPECT_GT(cleaner.state().combined_runs, 0u);
 }
+INSTANTIATE_TEST_SUITE_P(All, CleanerLooksAtAll, testing::Bool());
 
 /// A pass waits for the next head, unless memory is short.
 TEST(Cleaner, CommitsAtOnceOnlyWhenMemoryIsShort) {

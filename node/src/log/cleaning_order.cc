@@ -31,11 +31,11 @@ double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures,
   return (1 - u) * age(figures.segment_id, now.segment_id) / std::max(u, kLeastCost);
 }
 
-CleaningOrder::CleaningOrder(CleaningPolicy policy, uint32_t capacity)
-    : policy_(policy), places_(capacity) {}
+CleaningOrder::CleaningOrder(CleaningPolicy policy, uint32_t capacity, double least_gain)
+    : policy_(policy), least_gain_(least_gain), places_(capacity) {}
 
-uint16_t CleaningOrder::class_of(const CleaningFigures& figures) {
-  if (!figures.worth_cleaning()) return kFull;
+uint16_t CleaningOrder::class_of(const CleaningFigures& figures) const {
+  if (!figures.gains(least_gain_)) return kFull;
   return static_cast<uint16_t>(figures.utilisation() * kClasses);
 }
 

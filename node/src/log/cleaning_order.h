@@ -42,7 +42,9 @@ struct CleaningFigures {
   /// A pass must free at least this share of a segment's memory. Otherwise it may take more than it
   /// frees, because the last seglet of a survivor may be nearly empty [Rumble14 §7].
   static constexpr double kLeastGain = 0.02;
-  bool worth_cleaning() const { return utilisation() <= 1 - kLeastGain; }
+  bool worth_cleaning() const { return gains(kLeastGain); }
+  /// Whether cleaning would free this share of the segment's memory.
+  bool gains(double share) const { return utilisation() <= 1 - share; }
 };
 
 /// What ages are relative to.
@@ -58,7 +60,9 @@ double cleaning_score(CleaningPolicy policy, const CleaningFigures& figures,
 /// One thread at a time. Segments are named by a number below `capacity`.
 class CleaningOrder {
  public:
-  CleaningOrder(CleaningPolicy policy, uint32_t capacity);
+  /// Segments whose cleaning would free less than `least_gain` of their memory are never chosen.
+  CleaningOrder(CleaningPolicy policy, uint32_t capacity,
+                double least_gain = CleaningFigures::kLeastGain);
 
   /// Adds the segment with these figures, or replaces its figures.
   void set(uint32_t segment, const CleaningFigures& figures);
@@ -92,7 +96,7 @@ class CleaningOrder {
  private:
   static constexpr uint32_t kClasses = 256;
   static constexpr uint16_t kNowhere = 0xffff;
-  static constexpr uint16_t kFull = kClasses;  // not worth cleaning: in no class
+  static constexpr uint16_t kFull = kClasses;  // never chosen: in no class
   struct Place {
     CleaningFigures figures;
     uint16_t in_class = kNowhere;
@@ -104,9 +108,10 @@ class CleaningOrder {
     auto operator<=>(const Key&) const = default;
   };
   Key key_of(uint32_t segment) const;
-  static uint16_t class_of(const CleaningFigures& figures);
+  uint16_t class_of(const CleaningFigures& figures) const;
 
   const CleaningPolicy policy_;
+  const double least_gain_;
   std::vector<Place> places_;  // by segment
   std::array<std::set<Key>, kClasses> classes_;
   std::bitset<kClasses> has_some_;  // classes

@@ -44,7 +44,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
     figures.live_bytes -= dead;
     figures.tombstone_bytes -= std::min(figures.tombstone_bytes, dead);
   }
-  figures.live_bytes = as_survivors(segment, figures.live_bytes);
+  figures.live_bytes = as_survivors(segment, known, figures.live_bytes);
   figures.segment_id = segment.id();
   figures.youngest_s = known.youngest_s;
   if (known.entry_bytes > 0) {
@@ -54,13 +54,19 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   return figures;
 }
 
-/// Memory that the live bytes will take in survivors. A head has many small groups: copying frees
-/// most of their headers and padding, so only live bytes count. A survivor or a compacted segment
-/// has the same share of headers and padding before and after.
-uint32_t SegmentJudge::as_survivors(const Segment& segment, uint32_t live_bytes) {
+/// Memory that the live bytes will take in survivors. A head may have many small groups: copying frees
+/// most of their headers and padding. A survivor or a compacted segment has the same share of headers
+/// and padding before and after.
+uint32_t SegmentJudge::as_survivors(const Segment& segment, const Known& known,
+                                    uint32_t live_bytes) {
   const bool is_copy = segment.side() || segment.compactions() > 0;
-  if (!is_copy || segment.entry_bytes() == 0) return live_bytes;
-  return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() / segment.entry_bytes());
+  if (is_copy && segment.entry_bytes() > 0) {
+    return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() /
+                                 segment.entry_bytes());
+  }
+  if (!known.read || known.entries == 0) return live_bytes;
+  const double mean = static_cast<double>(known.entry_bytes) / static_cast<double>(known.entries);
+  return static_cast<uint32_t>(live_bytes * bytes_in_survivor(mean) / mean);
 }
 
 /// The facts about this segment. Discards those about an earlier segment with the same number, or
@@ -108,6 +114,7 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
 /// Tombstones are included: a segment with only tombstones would otherwise count as the oldest of
 /// all.
 void SegmentJudge::note_age(const EntryView& entry, uint32_t seconds, Known& known) {
+  ++known.entries;
   known.entry_bytes += entry.total_length();
   known.seconds += static_cast<double>(seconds) * entry.total_length();
   known.youngest_s = std::max(known.youngest_s, seconds);

@@ -56,7 +56,7 @@ class SegmentJudge {
     uint32_t of_other_logs = 0;
     uint32_t tombstone_bytes = 0;
     TombstonePlaces places;  // of tombstones
-    uint64_t entry_bytes = 0;
+    uint64_t entries = 0, entry_bytes = 0;
     double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;
     std::unordered_map<uint64_t, uint32_t> names;  // while the segment is being read
@@ -68,7 +68,8 @@ class SegmentJudge {
   void read_entry(const log::EntryView& entry, Known& known) RC_REQUIRES(mutex_);
   static void note_age(const log::EntryView& entry, uint32_t seconds, Known& known);
   static void finish(Known& known);
-  static uint32_t as_survivors(const log::Segment& segment, uint32_t live_bytes);
+  static uint32_t as_survivors(const log::Segment& segment, const Known& known,
+                               uint32_t live_bytes);
   void refresh_findable() RC_REQUIRES(mutex_);
   uint32_t findable_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
   uint32_t dead_tombstones(const Known& known) const RC_REQUIRES(mutex_);
