@@ -26,7 +26,7 @@ void CompactedSize::add(uint32_t entry_bytes) {
 }
 
 uint32_t CompactedSize::seglets() const {
-  const uint32_t end = entries_ > 0 ? end_of_group(at_, bytes_) : at_;
+  const uint32_t end = bytes();
   // If entries are left out, padding is at other places and may be larger.
   const uint32_t padding = end / kSegletBytes * kMaxContiguousGroupBytes / 8;
   return (end + padding + kFooterReserveBytes + kSegletBytes - 1) / kSegletBytes;

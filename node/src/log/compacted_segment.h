@@ -21,6 +21,8 @@ class CompactedSize {
   CompactedSize(uint32_t header_bytes, uint32_t group_bytes)
       : group_bytes_(group_bytes), at_(header_bytes) {}
   void add(uint32_t entry_bytes);
+  /// Without a footer.
+  uint32_t bytes() const { return entries_ > 0 ? end_of_group(at_, bytes_) : at_; }
   /// With a footer.
   uint32_t seglets() const;
 

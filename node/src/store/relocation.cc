@@ -1,7 +1,6 @@
 #include "store/relocation.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/hash.h"
 #include "base/logging.h"
@@ -40,19 +39,6 @@ uint64_t hash_of(const EntryView& entry) {
 }
 
 }  // namespace
-
-double bytes_in_survivor(double entry_bytes) {
-  constexpr double kMost = log::kMaxGroupEntries;
-  const double together =
-      std::clamp(std::floor(Relocation::kGroupedBytes / entry_bytes), 1.0, kMost);
-  const double group =
-      std::ceil((sizeof(log::GroupHeader) + together * entry_bytes) / log::kGroupAlignment) *
-      log::kGroupAlignment;
-  // Half a group is lost at the end of each seglet if no group may straddle two. At the end of a
-  // survivor nothing is: it gives back the seglets that it does not need.
-  const bool in_one_seglet = group <= log::kMaxContiguousGroupBytes;
-  return group / together * (in_one_seglet ? 1 + group / 2 / log::kSegletBytes : 1);
-}
 
 bool may_clean(ObjectStore& store, const Segment& segment) {
   return store.log().closed_member(segment.number()) == &segment &&

@@ -29,9 +29,6 @@ bool may_clean(ObjectStore& store, const log::Segment& segment);
 /// The same, and claims the segment: until CleanedSegments::give_up() or segment_left(), nobody
 /// else makes it leave the log. False: it cannot be a victim, or is claimed by another.
 bool claim(ObjectStore& store, const log::Segment& segment);
-/// Memory that an entry of this size takes in a survivor, with its share of group headers, and of
-/// padding at ends of seglets.
-double bytes_in_survivor(double entry_bytes);
 
 /// Runs on one thread, concurrently with all operations of the store. Each step is within one turn
 /// of a participant of the store's epochs. The store outlives it.

@@ -64,9 +64,9 @@ uint32_t SegmentJudge::as_survivors(const Segment& segment, const Known& known,
     return static_cast<uint32_t>(uint64_t{live_bytes} * segment.published() /
                                  segment.entry_bytes());
   }
-  if (!known.read || known.entries == 0) return live_bytes;
-  const double mean = static_cast<double>(known.entry_bytes) / static_cast<double>(known.entries);
-  return static_cast<uint32_t>(live_bytes * bytes_in_survivor(mean) / mean);
+  if (!known.read || known.entry_bytes == 0) return live_bytes;
+  return static_cast<uint32_t>(uint64_t{live_bytes} * known.as_survivor.bytes() /
+                               known.entry_bytes);
 }
 
 /// The facts about this segment. Discards those about an earlier segment with the same number, or
@@ -114,8 +114,8 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
 /// Tombstones are included: a segment with only tombstones would otherwise count as the oldest of
 /// all.
 void SegmentJudge::note_age(const EntryView& entry, uint32_t seconds, Known& known) {
-  ++known.entries;
   known.entry_bytes += entry.total_length();
+  known.as_survivor.add(entry.total_length());
   known.seconds += static_cast<double>(seconds) * entry.total_length();
   known.youngest_s = std::max(known.youngest_s, seconds);
 }

@@ -16,8 +16,10 @@
 
 #include "base/mutex.h"
 #include "log/cleaning_order.h"
+#include "log/compacted_segment.h"
 #include "log/segment.h"
 #include "store/object_store.h"
+#include "store/relocation.h"
 #include "store/tombstone_places.h"
 
 namespace ramcloud::store {
@@ -56,7 +58,8 @@ class SegmentJudge {
     uint32_t of_other_logs = 0;
     uint32_t tombstone_bytes = 0;
     TombstonePlaces places;  // of tombstones
-    uint64_t entries = 0, entry_bytes = 0;
+    uint64_t entry_bytes = 0;
+    log::CompactedSize as_survivor{0, Relocation::kGroupedBytes};  // what all entries would take
     double seconds = 0;  // time stamps of entries, by their bytes
     uint32_t youngest_s = 0;
     std::unordered_map<uint64_t, uint32_t> names;  // while the segment is being read
