@@ -87,7 +87,8 @@ void Cleaner::look_at(uint32_t number) {
   if (in_progress_.contains(number)) return;
   const Segment* segment = log_.closed_member(number);
   const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
-  if (!figures) return take_off(number);
+  if (figures) note_live(parts_[number], figures->live_bytes);
+  if (!figures || fails_again(*segment, *figures)) return take_off(number);
   count(parts_[number], figures->worth_cleaning() ? figures->memory_bytes - figures->live_bytes : 0,
         figures->tombstone_bytes);
   CleaningFigures combined = *figures;
@@ -98,6 +99,13 @@ void Cleaner::look_at(uint32_t number) {
   if (!compacts()) return;
   const auto compacted = for_compaction(*segment, *figures);
   compacted ? compaction_.set(number, *compacted) : compaction_.erase(number);
+}
+
+/// A pass has failed that had only this segment, which was as live, and no less memory.
+bool Cleaner::fails_again(const Segment& segment, const CleaningFigures& figures) const {
+  const Part& part = parts_[segment.number()];
+  return part.failed_id == segment.id() && part.failed_live_bytes <= figures.live_bytes &&
+         log_.memory().free_seglets <= part.failed_free_seglets;
 }
 
 /// What combined cleaning wins from a segment in whole seglets, whether it is worth it or not. Memory
@@ -113,9 +121,14 @@ void Cleaner::set_seglets(const Segment& segment, const CleaningFigures& figures
   by_seglets_.set(segment.number(), in_seglets);
 }
 
+/// A segment of which less is live needs less memory. Tombstones die without a mark, and without memory
+/// that becomes free.
+void Cleaner::note_live(Part& part, uint32_t live_bytes) {
+  if (live_bytes < part.live_bytes) free_at_failure_ = kNoFailure;
+  part.live_bytes = live_bytes;
+}
+
 void Cleaner::count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) {
-  // Tombstones die without a mark, and without memory that becomes free.
-  if (gain_bytes > part.gain_bytes) free_at_failure_ = kNoFailure;
   memory_gain_bytes_ += uint64_t{gain_bytes} - part.gain_bytes;
   tombstone_bytes_ += uint64_t{tombstone_bytes} - part.tombstone_bytes;
   part.gain_bytes = gain_bytes;
@@ -127,6 +140,7 @@ void Cleaner::take_off(uint32_t number) {
   compaction_.erase(number);
   by_seglets_.erase(number);
   count(parts_[number], 0, 0);
+  parts_[number].live_bytes = 0;
 }
 
 /// Compaction frees whole seglets. One is added: the figures are an estimate. None: this segment must
@@ -273,7 +287,6 @@ Cleaner::Begun Cleaner::begin() {
   if (stuck && may_find) {
     RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
     look_in_turn(kInSearch);
-    if (unlooked_ == 0) free_at_failure_ = kNoFailure;  // what was found may need less memory
     decision = decide(options_.balancer, figures(memory));
     begun.looks_again = true;
   }
@@ -288,10 +301,12 @@ Cleaner::Begun Cleaner::begin() {
   begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
   begun.pass = choose(memory, decision);
+  if (begun.pass != nullptr) begun.pass->free_seglets = memory.free_seglets;
   if (begun.pass == nullptr) {
     begun.urgent = true;  // other passes have the memory for survivors, or no pass would free
                           // anything
-    free_at_failure_ = memory.free_seglets;
+    const bool all_known = !decision.any_gain || unlooked_ == 0;  // as in choose()
+    if (all_known) free_at_failure_ = memory.free_seglets;
     begun.looks_again = begun.looks_again || may_find;
     if (nothing_to_come && !begun.looks_again) log_.set_cleaning_helps(false, news);
     return begun;
@@ -312,6 +327,24 @@ void Cleaner::note_no_gain(uint32_t number) {
   parts_[number].no_gain_live_bytes = figures->live_bytes;
 }
 
+/// What its survivors took is free again soon: the pass would fail with that, too. If it had one victim,
+/// another may need less memory.
+void Cleaner::note_failure(const Worker::Pass& pass) {
+  RC_SOMETIMES("cleaner.pass_finds_no_memory");
+  ++state_.failed_runs;
+  const Segment* segment =
+      pass.victims.size() == 1 ? log_.closed_member(pass.victims.front()) : nullptr;
+  const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
+  if (!figures) {
+    free_at_failure_ = pass.free_seglets;
+    return;
+  }
+  Part& part = parts_[segment->number()];
+  part.failed_id = segment->id();
+  part.failed_live_bytes = figures->live_bytes;
+  part.failed_free_seglets = pass.free_seglets;
+}
+
 void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   const MutexGuard guard(mutex_);
   gain_seglets_ -= pass.gain_seglets;
@@ -320,15 +353,10 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
     in_progress_.erase(number);
     if (how == CleaningWork::Progress::kNoGain) note_no_gain(number);
   }
+  if (how == CleaningWork::Progress::kFailed) note_failure(pass);
   // New figures for those that stay in the log.
   for (const uint32_t number : pass.victims) look_at(number);
-  if (how == CleaningWork::Progress::kFailed) {
-    RC_SOMETIMES("cleaner.pass_finds_no_memory");
-    ++state_.failed_runs;
-    // Do not try again with as little free memory.
-    free_at_failure_ = log_.memory().free_seglets;
-    return;
-  }
+  if (how == CleaningWork::Progress::kFailed) return;
   free_at_failure_ = kNoFailure;  // others may have the memory that it had reserved
   const CleaningWork::Result result = pass.work->result();
   state_.bytes_read += result.bytes_read;

@@ -95,6 +95,7 @@ class Cleaner {
       std::vector<uint32_t> victims;
       uint64_t gain_seglets = 0;      // what the pass should free
       uint64_t survivor_seglets = 0;  // what its survivors may take until then
+      uint32_t free_seglets = 0;      // when it began
       bool committed = false;
     };
     bool step_one(Pass& pass);
@@ -136,6 +137,7 @@ class Cleaner {
   std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
   CleaningTime now() const;
   void note_no_gain(uint32_t number) RC_REQUIRES(mutex_);
+  void note_failure(const Worker::Pass& pass) RC_REQUIRES(mutex_);
   void end(const Worker::Pass& pass, CleaningWork::Progress how);
 
   Log& log_;
@@ -146,12 +148,21 @@ class Cleaner {
 
   /// What the cleaner knows of one segment.
   struct Part {
+    uint32_t live_bytes = 0;
     uint32_t gain_bytes = 0;  // of memory, by combined cleaning
     uint32_t tombstone_bytes = 0;
     /// Compaction with this many live bytes freed nothing: not tried again until there are fewer.
     uint32_t no_gain_live_bytes = ~uint32_t{0};
     uint64_t no_gain_id = 0;
+    /// A pass with this segment alone found no memory: not tried again with so many live bytes and as
+    /// little free memory.
+    uint64_t failed_id = 0;
+    uint32_t failed_live_bytes = 0;
+    uint32_t failed_free_seglets = 0;
   };
+  bool fails_again(const Segment& segment, const CleaningFigures& figures) const
+      RC_REQUIRES(mutex_);
+  void note_live(Part& part, uint32_t live_bytes) RC_REQUIRES(mutex_);
   void count(Part& part, uint32_t gain_bytes, uint32_t tombstone_bytes) RC_REQUIRES(mutex_);
   bool compacts() const { return options_.balancer.compaction; }
 
@@ -171,7 +182,7 @@ class Cleaner {
   uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
   uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
   /// No pass begins with as little free memory as the last one failed with, until a segment changes
-  /// or more can be won.
+  /// or less of one is live.
   static constexpr uint32_t kNoFailure = ~uint32_t{0};
   uint32_t free_at_failure_ RC_GUARDED_BY(mutex_) = kNoFailure;
   CleanerState state_ RC_GUARDED_BY(mutex_);

@@ -450,6 +450,77 @@ TEST(Cleaner, TriesAgainWhenMoreCanBeWon) {
   EXPECT_THAT(cleaned, testing::Contains(dies)) << cleaner.state().why;
 }
 
+/// Takes memory for survivors, and fails.
+struct Failing final : CleaningWork {
+  explicit Failing(Log& log) : side(log, MemoryPurpose::kSurvivors) {}
+  Progress step() override {
+    const TestObject object(1, 1, "key", "v");
+    const char* ref = nullptr;
+    EXPECT_EQ(side.append(std::span(&object.source, 1), &ref), StatusCode::kOk);
+    side.abort();
+    return Progress::kFailed;
+  }
+  void commit_now() override {}
+  Result result() const override { return {}; }
+  SideLog side;
+};
+
+/// A full log in which passes with some segments fail, whatever memory is free.
+struct WithFailures {
+  /// `live`: the live percent of some segments; all of the others is live.
+  WithFailures(std::map<uint64_t, uint32_t> live, uint64_t fails, uint32_t victims)
+      : live_percent(std::move(live)),
+        cleaner(
+            parts.log, clock, {.balancer = {}, .victims = victims},
+            [this](const Segment& segment) {
+              auto figures = judge(segment);
+              figures->live_bytes = segment.memory_bytes();
+              if (const auto at = live_percent.find(segment.id()); at != live_percent.end()) {
+                figures->live_bytes = segment.memory_bytes() / 100 * at->second;
+              }
+              return figures;
+            },
+            [this, fails](CleaningKind,
+                          const std::vector<Segment*>& victims) -> std::unique_ptr<CleaningWork> {
+              for (const Segment* victim : victims) {
+                if (victim->id() == fails) return ++failed, std::make_unique<Failing>(parts.log);
+              }
+              for (const Segment* victim : victims) live_percent.erase(victim->id());
+              ++done;
+              return std::make_unique<Done>();
+            }),
+        worker(cleaner) {
+    Keys keys(parts.log);
+    for (uint64_t key = 0; keys.write(key, value_for(1, 1)) == StatusCode::kOk;) ++key;
+    for (int i = 0; i < 1'000; ++i) {
+      worker.step();
+      parts.log.reclaim(parts.log.take_retired());
+    }
+  }
+  TestLog parts{40, true, 1, true, 2};
+  VirtualClock clock;
+  std::map<uint64_t, uint32_t> live_percent;
+  int failed = 0, done = 0;
+  Cleaner cleaner;
+  Cleaner::Worker worker;
+};
+
+/// The memory that it had taken comes back: it would fail with that again, for ever.
+TEST(Cleaner, APassThatFailedDoesNotBeginAgainWithTheMemoryThatItGaveBack) {
+  WithFailures t({{3, 30}, {4, 30}}, 3, 8);
+  EXPECT_EQ(t.failed, 1);
+  EXPECT_EQ(t.done, 0);
+  EXPECT_FALSE(t.parts.log.cleaning_helps());
+}
+
+/// The best segment cannot be cleaned, and the next one can.
+TEST(Cleaner, AfterAFailureAnotherSegmentIsTried) {
+  WithFailures t({{3, 90}, {4, 95}}, 3, 1);
+  EXPECT_EQ(t.failed, 1);
+  EXPECT_EQ(t.done, 1);
+  EXPECT_FALSE(t.parts.log.cleaning_helps());
+}
+
 /// The first choice of combined cleaning is half a segment on disk, and cleaning it alone frees
 /// nothing. Then compaction may still free memory.
 TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
