@@ -238,10 +238,15 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
 /// The best segments, as many as survivors have room for.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& order,
                                                                 uint64_t room) {
-  if (room < kSegletsPerSegment) return nullptr;
-  const auto chosen =
-      order.take(now(), {.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
-                         .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes});
+  CleaningOrder::Limits limits{.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
+                               .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes};
+  // With less than a whole segment a pass is begun only if all that is live surely fits.
+  if (room < kSegletsPerSegment) {
+    const uint64_t usable = room > Log::kLeastSurvivorSeglets ? room - 1 : 0;
+    limits.first_live_bytes = usable * kSegletBytes;
+  }
+  const auto chosen = order.take(now(), limits);
+  if (chosen.empty()) return nullptr;
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;

@@ -521,6 +521,41 @@ TEST(Cleaner, AfterAFailureAnotherSegmentIsTried) {
   EXPECT_FALSE(t.parts.log.cleaning_helps());
 }
 
+/// Small survivors and emergency heads have part of the segment that is kept for survivors. What needs
+/// less than that can be cleaned all the same; otherwise nothing would become free ever again.
+class CleanerWithLittleMemory : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(CleanerWithLittleMemory, CleansWhatFits) {
+  Rig t(24);
+  uint64_t key = 0;
+  while (t.write(key, value_for(key, 0)) == StatusCode::kOk) ++key;
+  std::vector<std::unique_ptr<SideLog>> others;
+  const TestObject seglet(2, 1, "other", std::string(65'000, 'v'));
+  const auto room = [&] {
+    return t.log.memory().free_seglets - t.log.must_stay_free(MemoryPurpose::kSurvivors);
+  };
+  while (room() >= kSegletsPerSegment) {
+    const uint32_t taken = std::min(room() - kSegletsPerSegment + 1, 100u);
+    others.push_back(std::make_unique<SideLog>(t.log, MemoryPurpose::kSurvivors));
+    const char* ref = nullptr;
+    for (uint32_t i = 0; i < taken; ++i) {
+      ASSERT_EQ(others.back()->append(std::span(&seglet.source, 1), &ref), StatusCode::kOk);
+    }
+    others.back()->close();
+  }
+  ASSERT_EQ(room(), kSegletsPerSegment - 1);
+  for (uint64_t dead = 0; dead < 1'400; ++dead) {
+    if (dead % GetParam() != 0) continue;
+    const auto at = t.keys.by_key.find("key" + std::to_string(dead));
+    t.log.mark_dead(at->second);
+    t.keys.by_key.erase(at);
+  }
+  EXPECT_EQ(t.write(key, value_for(key, 0)), StatusCode::kOk) << t.cleaner.state().why;
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+/// All of some segments is dead, or half of them.
+INSTANTIATE_TEST_SUITE_P(All, CleanerWithLittleMemory, testing::Values(1, 2));
+
 /// The first choice of combined cleaning is half a segment on disk, and cleaning it alone frees
 /// nothing. Then compaction may still free memory.
 TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {

@@ -107,7 +107,7 @@ std::vector<CleaningOrder::Chosen> CleaningOrder::take(const CleaningTime& now,
     const auto next = best(now);
     if (!next) break;
     live_bytes += next->figures.live_bytes;
-    if (!taken.empty() && live_bytes > limits.live_bytes) break;
+    if (live_bytes > (taken.empty() ? limits.first_live_bytes : limits.live_bytes)) break;
     memory_bytes += next->figures.memory_bytes;
     taken.push_back(*next);
     erase(next->segment);

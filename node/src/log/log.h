@@ -229,6 +229,8 @@ class Log {
     uint64_t appended_bytes = 0;   // appended by writers since the start
   };
   Memory memory() const;
+  /// A survivor takes a whole frame of each backup, so not less memory than this is worth one.
+  static constexpr uint32_t kLeastSurvivorSeglets = 8;
   /// Seglets that must stay free when memory is taken for this purpose.
   uint32_t must_stay_free(MemoryPurpose purpose) const;
   /// True if a whole segment can be taken for this purpose.

@@ -12,9 +12,6 @@ bool contains(const std::vector<Segment*>& list, const Segment* segment) {
   return std::ranges::find(list, segment) != list.end();
 }
 
-/// A survivor takes a whole frame of each backup, so not less memory than this is worth one.
-constexpr uint32_t kLeastSurvivorSeglets = 8;
-
 }  // namespace
 
 // ---- changes
