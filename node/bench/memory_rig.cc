@@ -227,7 +227,12 @@ uint64_t entry_bytes(uint64_t key_bytes, uint64_t value_bytes) {
 }
 
 double bytes_at_rest(uint64_t key_bytes, uint64_t value_bytes) {
-  return store::bytes_in_survivor(static_cast<double>(entry_bytes(key_bytes, value_bytes)));
+  constexpr uint32_t kEntries = 4096;
+  log::CompactedSize size(0, store::Relocation::kGroupedBytes);
+  for (uint32_t i = 0; i < kEntries; ++i) {
+    size.add(static_cast<uint32_t>(entry_bytes(key_bytes, value_bytes)));
+  }
+  return static_cast<double>(size.bytes()) / kEntries;
 }
 
 void pin_to(int cpu) {

@@ -88,7 +88,9 @@ void Cleaner::look_at(uint32_t number) {
   const Segment* segment = log_.closed_member(number);
   const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
   if (figures) note_live(parts_[number], figures->live_bytes);
-  if (!figures || fails_again(*segment, *figures)) return take_off(number);
+  put_off_.erase(number);
+  if (figures && fails_again(*segment, *figures)) put_off_.insert(number);
+  if (!figures || put_off_.contains(number)) return take_off(number);
   count(parts_[number], figures->worth_cleaning() ? figures->memory_bytes - figures->live_bytes : 0,
         figures->tombstone_bytes);
   CleaningFigures combined = *figures;
@@ -106,6 +108,14 @@ bool Cleaner::fails_again(const Segment& segment, const CleaningFigures& figures
   const Part& part = parts_[segment.number()];
   return part.failed_id == segment.id() && part.failed_live_bytes <= figures.live_bytes &&
          log_.memory().free_seglets <= part.failed_free_seglets;
+}
+
+/// More memory is free than when they were put off: another pass may succeed.
+void Cleaner::look_at_put_off(const Log::Memory& memory) {
+  const std::vector<uint32_t> numbers(put_off_.begin(), put_off_.end());
+  for (const uint32_t number : numbers) {
+    if (memory.free_seglets > parts_[number].failed_free_seglets) look_at(number);
+  }
 }
 
 /// What combined cleaning wins from a segment in whole seglets, whether it is worth it or not. Memory
@@ -287,6 +297,7 @@ Cleaner::Begun Cleaner::begin() {
   // A changed segment may be so large that only a part of it was read (Log::want_look).
   const bool may_find = looked.changed > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
+  look_at_put_off(memory);
   CleaningDecision decision = decide(options_.balancer, figures(memory));
   const bool stuck = decision.none_worth_cleaning || decision.any_gain || failed_with(memory);
   if (stuck && may_find) {

@@ -160,6 +160,7 @@ class Cleaner {
     uint32_t failed_live_bytes = 0;
     uint32_t failed_free_seglets = 0;
   };
+  void look_at_put_off(const Log::Memory& memory) RC_REQUIRES(mutex_);
   bool fails_again(const Segment& segment, const CleaningFigures& figures) const
       RC_REQUIRES(mutex_);
   void note_live(Part& part, uint32_t live_bytes) RC_REQUIRES(mutex_);
@@ -174,6 +175,7 @@ class Cleaner {
   uint64_t memory_gain_bytes_ RC_GUARDED_BY(mutex_) = 0;  // of all parts
   uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts
   std::set<uint32_t> in_progress_ RC_GUARDED_BY(mutex_);  // victims of passes
+  std::set<uint32_t> put_off_ RC_GUARDED_BY(mutex_);      // a pass with each alone found no memory
   uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
   /// When a segment leaves the log, tombstones in any other segment may die. So many segments were
   /// not looked at since.

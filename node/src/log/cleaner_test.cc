@@ -472,7 +472,8 @@ struct WithFailures {
       : live_percent(std::move(live)),
         cleaner(
             parts.log, clock, {.balancer = {}, .victims = victims},
-            [this](const Segment& segment) {
+            [this, fails](const Segment& segment) {
+              looked_at = looked_at || segment.id() == fails;
               auto figures = judge(segment);
               figures->live_bytes = segment.memory_bytes();
               if (const auto at = live_percent.find(segment.id()); at != live_percent.end()) {
@@ -500,6 +501,7 @@ struct WithFailures {
   TestLog parts{40, true, 1, true, 2};
   VirtualClock clock;
   std::map<uint64_t, uint32_t> live_percent;
+  bool looked_at = false;  // the segment with which passes fail
   int failed = 0, done = 0;
   Cleaner cleaner;
   Cleaner::Worker worker;
@@ -519,6 +521,33 @@ TEST(Cleaner, AfterAFailureAnotherSegmentIsTried) {
   EXPECT_EQ(t.failed, 1);
   EXPECT_EQ(t.done, 1);
   EXPECT_FALSE(t.parts.log.cleaning_helps());
+}
+
+/// More memory became free after all segments were looked at.
+TEST(Cleaner, WhatWasPutOffIsTriedWithMoreMemory) {
+  WithFailures t({}, 3, 1);
+  SideLog side(t.parts.log, MemoryPurpose::kSurvivors);
+  const TestObject seglet(2, 1, "other", std::string(65'000, 'v'));
+  const char* ref = nullptr;
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(side.append(std::span(&seglet.source, 1), &ref), StatusCode::kOk);
+  }
+  t.live_percent[3] = 90;
+  for (const Segment* segment : t.parts.log.segments()) {
+    if (segment->id() == 3) t.parts.log.want_look(segment->number());
+  }
+  while (t.worker.step()) {
+  }
+  ASSERT_EQ(t.failed, 1);
+  side.abort();
+  while (t.worker.step()) {
+  }
+  ASSERT_EQ(t.failed, 1);
+  // Then it is not its turn.
+  for (t.looked_at = false; !t.looked_at;) EXPECT_FALSE(t.worker.step());
+  t.parts.log.reclaim(t.parts.log.take_retired());
+  t.worker.step();
+  EXPECT_EQ(t.failed, 2);
 }
 
 /// Small survivors and emergency heads have part of the segment that is kept for survivors. What needs
