@@ -527,7 +527,8 @@ TEST(Cleaner, AfterAFailureAnotherSegmentIsTried) {
 TEST(Cleaner, WhatWasPutOffIsTriedWithMoreMemory) {
   WithFailures t({}, 3, 1);
   SideLog side(t.parts.log, MemoryPurpose::kSurvivors);
-  const TestObject seglet(2, 1, "other", std::string(65'000, 'v'));
+  const std::string value(65'000, 'v');
+  const TestObject seglet(2, 1, "other", value);
   const char* ref = nullptr;
   for (int i = 0; i < 10; ++i) {
     ASSERT_EQ(side.append(std::span(&seglet.source, 1), &ref), StatusCode::kOk);
@@ -559,7 +560,8 @@ TEST_P(CleanerWithLittleMemory, CleansWhatFits) {
   uint64_t key = 0;
   while (t.write(key, value_for(key, 0)) == StatusCode::kOk) ++key;
   std::vector<std::unique_ptr<SideLog>> others;
-  const TestObject seglet(2, 1, "other", std::string(65'000, 'v'));
+  const std::string value(65'000, 'v');
+  const TestObject seglet(2, 1, "other", value);
   const auto room = [&] {
     return t.log.memory().free_seglets - t.log.must_stay_free(MemoryPurpose::kSurvivors);
   };
