@@ -137,7 +137,7 @@ struct LogStatistics {
 /// crash. The caller of commit() keeps it until it is done or withdrawn.
 struct Change {
   std::vector<Segment*> enter;  // side segments, closed durable
-  std::vector<Segment*> leave;  // of the log, closed durable
+  std::vector<Segment*> leave;  // of the log, closed durable; commit() puts them in order of ids
 
   enum class State : uint8_t {
     kNew,      // not committed yet, or withdrawn

@@ -12,12 +12,19 @@ bool contains(const std::vector<Segment*>& list, const Segment* segment) {
   return std::ranges::find(list, segment) != list.end();
 }
 
+/// Of a list by rising ids, which may be long.
+bool contains_by_id(const std::vector<Segment*>& list, const Segment* segment) {
+  const auto at = std::ranges::lower_bound(list, segment->id(), {}, &Segment::id);
+  return at != list.end() && *at == segment;
+}
+
 }  // namespace
 
 // ---- changes
 
 StatusCode Log::commit(Change& change, Roll roll) {
   Events events;
+  std::ranges::sort(change.leave, {}, &Segment::id);
   {
     SpinGuard guard(lock_);
     if (!can_commit(change)) return StatusCode::kInvalidArgument;
@@ -47,7 +54,8 @@ bool Log::can_commit(const Change& change) const {
            !contains(retired_, segment) && !in_waiting_change(segment);
   };
   const auto may_leave = [this](const Segment* segment) RC_NO_THREAD_SAFETY_ANALYSIS {
-    return segment->closed_durable() && contains(segments_, segment) && !in_waiting_change(segment);
+    return segment->closed_durable() && contains_by_id(segments_, segment) &&
+           !in_waiting_change(segment);
   };
   return std::ranges::all_of(change.enter, may_enter) &&
          std::ranges::all_of(change.leave, may_leave) &&
@@ -106,10 +114,9 @@ void Log::carry_changes() {
                        segment);
       std::erase(others_, segment);
     }
-    for (Segment* segment : change->leave) {
-      std::erase(segments_, segment);
-      others_.push_back(segment);
-    }
+    std::erase_if(segments_,
+                  [change](Segment* segment) { return contains_by_id(change->leave, segment); });
+    others_.insert(others_.end(), change->leave.begin(), change->leave.end());
     change->state.store(Change::State::kCarried, std::memory_order_release);
   }
   carried_.insert(carried_.end(), waiting_.begin(), waiting_.end());
