@@ -11,6 +11,8 @@ namespace {
 
 /// Heads that writers need next: the one being filled, and one opened ahead.
 constexpr uint64_t kHeadsAhead = 2;
+/// The cleaner looks at segments when limits are so many times as far as where cleaning starts.
+constexpr int kEarlier = 2;
 
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -150,8 +152,11 @@ uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFig
   return std::max(tenth, f.reserved_seglets + kHeadsAhead * kSegletsPerSegment);
 }
 
+bool disk_is_short(const BalancerOptions& options, const BalancerFigures& f, bool was_short) {
+  return is_near_on_disk(options, f, (was_short ? kEarlier : 1) * options.disk_margin);
+}
+
 bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& f) {
-  constexpr int kEarlier = 2;
   return free_soon(f) < kEarlier * cleaning_starts_below(options, f) || f.excess_seglets > 0 ||
          is_near_on_disk(options, f, kEarlier * options.disk_margin);
 }

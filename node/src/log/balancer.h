@@ -82,6 +82,9 @@ CleaningDecision decide(const BalancerOptions& options, const BalancerFigures& f
 /// at segments.
 bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& figures);
 
+/// Whether segments on disk come near their limit. Once they did, until they are twice as far from it.
+bool disk_is_short(const BalancerOptions& options, const BalancerFigures& figures, bool was_short);
+
 /// Free memory below which cleaning starts: a tenth of all memory; in a small log at least what
 /// heads need in addition to the reserves. In seglets.
 uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFigures& figures);

@@ -17,6 +17,10 @@ constexpr uint32_t kInTurn = 16;
 constexpr Duration kLooksFor = std::chrono::microseconds(200);
 /// The same when memory is short and no segment is known that would free some.
 constexpr uint32_t kInSearch = 256;
+/// A pass claims and commits its victims in one slice each, however small they are.
+constexpr size_t kMostVictims = 64;
+/// Segments that are looked at for one that has room to be compacted.
+constexpr size_t kMostTooLarge = 64;
 
 /// At least this much of a survivor is filled: it ends when an entry does not fit, and no entry is
 /// larger than the rest.
@@ -37,7 +41,8 @@ Cleaner::Cleaner(Log& log, Clock& clock, CleanerOptions options, Judge judge, Ma
       order_(options.policy, log.most_segments_ever()),
       compaction_(options.policy, log.most_segments_ever()),
       by_seglets_(CleaningPolicy::kGreedy, log.most_segments_ever(), 0),
-      parts_(log.most_segments_ever()) {}
+      parts_(log.most_segments_ever()),
+      counts_disk_(options.balancer.compaction) {}
 
 CleanerState Cleaner::state() const {
   const MutexGuard guard(mutex_);
@@ -68,25 +73,25 @@ Cleaner::Looked Cleaner::look_again() {
     segments_gone_ = gone;
     unlooked_ = log_.most_segments();
   }
-  look_in_turn(kInTurn);
+  look_in_turn(kInTurn, Look::kQuick);
   return looked;
 }
 
-void Cleaner::look_in_turn(uint32_t most) {
+void Cleaner::look_in_turn(uint32_t most, Look look) {
   most = std::min(most, log_.most_segments());
   const Time until = clock_.now() + kLooksFor;
   uint32_t looked = 0;
   for (; looked < most && clock_.now() <= until; ++looked) {
-    look_at(look_next_);
+    look_at(look_next_, look);
     look_next_ = (look_next_ + 1) % log_.most_segments();
   }
   unlooked_ -= std::min(unlooked_, looked);
 }
 
-void Cleaner::look_at(uint32_t number) {
+void Cleaner::look_at(uint32_t number, Look look) {
   if (in_progress_.contains(number)) return;
   const Segment* segment = log_.closed_member(number);
-  const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
+  const auto figures = segment != nullptr ? judge_(*segment, look) : std::nullopt;
   if (figures) note_live(parts_[number], figures->live_bytes);
   put_off_.erase(number);
   if (figures && fails_again(*segment, *figures)) put_off_.insert(number);
@@ -95,7 +100,7 @@ void Cleaner::look_at(uint32_t number) {
         figures->tombstone_bytes);
   CleaningFigures combined = *figures;
   // On disk it takes a whole segment, however small it is in memory.
-  if (compacts()) combined.memory_bytes = kSegmentBytes;
+  if (counts_disk_) combined.memory_bytes = kSegmentBytes;
   order_.set(number, combined);
   set_seglets(*segment, *figures);
   if (!compacts()) return;
@@ -108,6 +113,17 @@ bool Cleaner::fails_again(const Segment& segment, const CleaningFigures& figures
   const Part& part = parts_[segment.number()];
   return part.failed_id == segment.id() && part.failed_live_bytes <= figures.live_bytes &&
          log_.memory().free_seglets <= part.failed_free_seglets;
+}
+
+/// With one level, heads that closed early take little memory, and their survivors no less. But each is
+/// a whole segment on disk, and the log cannot have any number of segments.
+void Cleaner::note_disk(const Log::Memory& memory) {
+  if (compacts()) return;
+  const bool counts = disk_is_short(options_.balancer, figures(memory), counts_disk_);
+  if (counts == counts_disk_) return;
+  counts_disk_ = counts;
+  unlooked_ = log_.most_segments();
+  for (uint32_t number = 0; number < log_.most_segments(); ++number) log_.want_look(number);
 }
 
 /// More memory is free than when they were put off: another pass may succeed.
@@ -183,7 +199,7 @@ BalancerFigures Cleaner::figures(const Log::Memory& memory) const {
           .most_segments = log_.most_segments(),
           .live_bytes = order_.live_bytes(),
           .tombstone_bytes = tombstone_bytes_,
-          .gain_bytes = compacts() ? memory_gain_bytes_ : order_.gain_bytes(),
+          .gain_bytes = memory_gain_bytes_,
           .disk_gain_bytes = order_.gain_bytes(),
           .compaction_gain_bytes = compaction_.gain_bytes(),
           .seglet_gain = by_seglets_.gain_bytes() / kSegletBytes};
@@ -222,26 +238,44 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory
   return pass;
 }
 
-/// The best segment to compact, if there is room for its live entries.
-std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room) {
-  std::optional<CleaningOrder::Chosen> best;
-  Segment* segment = nullptr;
-  for (;;) {
-    best = compaction_.best(now());
-    if (!best) return nullptr;
-    segment = log_.closed_member(best->segment);
-    if (segment != nullptr && judge_(*segment)) break;
-    take_off(best->segment);  // it left the log since it was looked at, or is leaving
+/// False: it left the log since it was looked at, or must not be cleaned now.
+bool Cleaner::may_be_victim(const Segment* segment) const {
+  return segment != nullptr && judge_(*segment, Look::kQuick).has_value();
+}
+
+/// The best segment to compact whose live entries have room.
+std::optional<Cleaner::Fitting> Cleaner::best_that_fits(uint64_t room) {
+  std::optional<Fitting> fitting;
+  std::vector<uint32_t> too_large;
+  while (!fitting && too_large.size() < kMostTooLarge) {
+    const auto best = compaction_.best(now());
+    if (!best) break;
+    Segment* segment = log_.closed_member(best->segment);
+    if (!may_be_victim(segment)) {
+      take_off(best->segment);
+    } else if (seglets_of(best->figures.live_bytes) > room) {
+      compaction_.erase(best->segment);
+      too_large.push_back(best->segment);
+    } else {
+      fitting = {best->figures, segment};
+    }
   }
+  for (const uint32_t number : too_large) look_at(number);  // puts it back
+  return fitting;
+}
+
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room) {
+  const auto best = best_that_fits(room);
+  if (!best) return nullptr;
   const uint64_t needs = seglets_of(best->figures.live_bytes);
-  if (needs > room) return nullptr;
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCompaction;
-  pass->victims = {best->segment};
+  pass->victims = {best->segment->number()};
+  pass->live_bytes = best->figures.live_bytes;
   pass->gain_seglets = seglets_of(best->figures.memory_bytes) - needs;
   pass->survivor_seglets = needs;
-  take_off(best->segment);
-  pass->work = make_(pass->kind, {segment});
+  take_off(best->segment->number());
+  pass->work = make_(pass->kind, {best->segment});
   return pass;
 }
 
@@ -249,7 +283,9 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room)
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& order,
                                                                 uint64_t room) {
   CleaningOrder::Limits limits{.memory_bytes = uint64_t{options_.victims} * kSegmentBytes,
-                               .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes};
+                               .live_bytes = room * kSegletBytes * kFilled / kSegmentBytes,
+                               .segments = kMostVictims};
+  limits.live_bytes = std::min(limits.live_bytes, most_live_bytes_);
   // With less than a whole segment a pass is begun only if all that is live surely fits.
   if (room < kSegletsPerSegment) {
     const uint64_t usable = room > Log::kLeastSurvivorSeglets ? room - 1 : 0;
@@ -260,21 +296,21 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& o
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;
-  uint64_t live = 0, memory_bytes = 0;
+  uint64_t memory_bytes = 0;
   for (const auto& [number, figures] : chosen) {
     take_off(number);
-    // Since it was looked at, it may have left the log, or must not be cleaned now.
     Segment* segment = log_.closed_member(number);
-    if (segment == nullptr || !judge_(*segment)) continue;
+    if (!may_be_victim(segment)) continue;
     victims.push_back(segment);
     pass->victims.push_back(number);
-    live += figures.live_bytes;
+    pass->live_bytes += figures.live_bytes;
     memory_bytes += segment->memory_bytes();
   }
+  const uint64_t live = pass->live_bytes;
   pass->gain_seglets =
       seglets_of(memory_bytes) - std::min(seglets_of(live), seglets_of(memory_bytes));
   const uint64_t survivors = live / kFilled + 1;
-  const bool wins_disk = compacts() && victims.size() > survivors;
+  const bool wins_disk = counts_disk_ && victims.size() > survivors;
   // In a small segment much may be dead, and still its survivor takes as many seglets.
   if (pass->gain_seglets == 0 && !wins_disk) {
     for (const auto& [number, figures] : chosen) look_at(number);
@@ -298,11 +334,12 @@ Cleaner::Begun Cleaner::begin() {
   const bool may_find = looked.changed > 0 || unlooked_ > 0;
   const Log::Memory memory = log_.memory();
   look_at_put_off(memory);
+  note_disk(memory);
   CleaningDecision decision = decide(options_.balancer, figures(memory));
   const bool stuck = decision.none_worth_cleaning || decision.any_gain || failed_with(memory);
   if (stuck && may_find) {
     RC_SOMETIMES("cleaner.looks_at_all_for_dead_tombstones");
-    look_in_turn(kInSearch);
+    look_in_turn(kInSearch, Look::kExact);
     decision = decide(options_.balancer, figures(memory));
     begun.looks_again = true;
   }
@@ -337,20 +374,23 @@ Cleaner::Begun Cleaner::begin() {
 void Cleaner::note_no_gain(uint32_t number) {
   RC_SOMETIMES("cleaner.compaction_gains_nothing");
   const Segment* segment = log_.closed_member(number);
-  const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
+  const auto figures = segment != nullptr ? judge_(*segment, Look::kQuick) : std::nullopt;
   if (!figures) return;
   parts_[number].no_gain_id = segment->id();
   parts_[number].no_gain_live_bytes = figures->live_bytes;
 }
 
-/// What its survivors took is free again soon: the pass would fail with that, too. If it had one victim,
-/// another may need less memory.
+/// What its survivors took is free again soon: the pass would fail with that, too. A pass with fewer
+/// victims may need less memory. If it had one victim, another may.
 void Cleaner::note_failure(const Worker::Pass& pass) {
   RC_SOMETIMES("cleaner.pass_finds_no_memory");
   ++state_.failed_runs;
-  const Segment* segment =
-      pass.victims.size() == 1 ? log_.closed_member(pass.victims.front()) : nullptr;
-  const auto figures = segment != nullptr ? judge_(*segment) : std::nullopt;
+  if (pass.victims.size() > 1) {
+    most_live_bytes_ = std::max<uint64_t>(pass.live_bytes / 2, 1);
+    return;
+  }
+  const Segment* segment = log_.closed_member(pass.victims.front());
+  const auto figures = segment != nullptr ? judge_(*segment, Look::kQuick) : std::nullopt;
   if (!figures) {
     free_at_failure_ = pass.free_seglets;
     return;
@@ -374,6 +414,8 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   for (const uint32_t number : pass.victims) look_at(number);
   if (how == CleaningWork::Progress::kFailed) return;
   free_at_failure_ = kNoFailure;  // others may have the memory that it had reserved
+  if (most_live_bytes_ != kNoLimit) most_live_bytes_ *= 2;
+  if (most_live_bytes_ > uint64_t{options_.victims} * kSegmentBytes) most_live_bytes_ = kNoLimit;
   const CleaningWork::Result result = pass.work->result();
   state_.bytes_read += result.bytes_read;
   if (how == CleaningWork::Progress::kNoGain) return;

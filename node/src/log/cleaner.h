@@ -20,6 +20,12 @@
 
 namespace ramcloud::log {
 
+/// How closely a segment is judged.
+enum class Look : uint8_t {
+  kQuick,  // by what is known of it
+  kExact,  // reads it again if the figures are an estimate that newer facts would change
+};
+
 /// One pass of cleaning, from the choice of its victims until they left the log. Created, run and
 /// destroyed by one thread.
 class CleaningWork {
@@ -67,7 +73,7 @@ struct CleanerState {
 class Cleaner {
  public:
   /// The figures of a closed segment; none: it must not be cleaned now.
-  using Judge = std::function<std::optional<CleaningFigures>(const Segment&)>;
+  using Judge = std::function<std::optional<CleaningFigures>(const Segment&, Look)>;
   using MakeWork =
       std::function<std::unique_ptr<CleaningWork>(CleaningKind, std::vector<Segment*> victims)>;
 
@@ -93,6 +99,7 @@ class Cleaner {
       std::unique_ptr<CleaningWork> work;
       CleaningKind kind = CleaningKind::kNone;
       std::vector<uint32_t> victims;
+      uint64_t live_bytes = 0;        // of all victims
       uint64_t gain_seglets = 0;      // what the pass should free
       uint64_t survivor_seglets = 0;  // what its survivors may take until then
       uint32_t free_seglets = 0;      // when it began
@@ -112,8 +119,8 @@ class Cleaner {
     bool more = false;   // more have changed
   };
   Looked look_again() RC_REQUIRES(mutex_);
-  void look_in_turn(uint32_t most) RC_REQUIRES(mutex_);
-  void look_at(uint32_t number) RC_REQUIRES(mutex_);
+  void look_in_turn(uint32_t most, Look look) RC_REQUIRES(mutex_);
+  void look_at(uint32_t number, Look look = Look::kQuick) RC_REQUIRES(mutex_);
   void take_off(uint32_t number) RC_REQUIRES(mutex_);
   void set_seglets(const Segment& segment, const CleaningFigures& figures) RC_REQUIRES(mutex_);
   std::optional<CleaningFigures> for_compaction(const Segment& segment,
@@ -135,6 +142,12 @@ class Cleaner {
   std::unique_ptr<Worker::Pass> choose_combined(CleaningOrder& order, uint64_t room)
       RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
+  struct Fitting {
+    CleaningFigures figures;
+    Segment* segment = nullptr;
+  };
+  std::optional<Fitting> best_that_fits(uint64_t room) RC_REQUIRES(mutex_);
+  bool may_be_victim(const Segment* segment) const;
   CleaningTime now() const;
   void note_no_gain(uint32_t number) RC_REQUIRES(mutex_);
   void note_failure(const Worker::Pass& pass) RC_REQUIRES(mutex_);
@@ -161,6 +174,7 @@ class Cleaner {
     uint32_t failed_free_seglets = 0;
   };
   void look_at_put_off(const Log::Memory& memory) RC_REQUIRES(mutex_);
+  void note_disk(const Log::Memory& memory) RC_REQUIRES(mutex_);
   bool fails_again(const Segment& segment, const CleaningFigures& figures) const
       RC_REQUIRES(mutex_);
   void note_live(Part& part, uint32_t live_bytes) RC_REQUIRES(mutex_);
@@ -176,6 +190,8 @@ class Cleaner {
   uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts
   std::set<uint32_t> in_progress_ RC_GUARDED_BY(mutex_);  // victims of passes
   std::set<uint32_t> put_off_ RC_GUARDED_BY(mutex_);      // a pass with each alone found no memory
+  /// Segments are chosen by what they take on disk, however small they are in memory.
+  bool counts_disk_ RC_GUARDED_BY(mutex_);
   uint32_t look_next_ RC_GUARDED_BY(mutex_) = 0;
   /// When a segment leaves the log, tombstones in any other segment may die. So many segments were
   /// not looked at since.
@@ -186,6 +202,9 @@ class Cleaner {
   /// No pass begins with as little free memory as the last one failed with, until a segment changes
   /// or less of one is live.
   static constexpr uint32_t kNoFailure = ~uint32_t{0};
+  /// Of the victims of one pass together: after a failure less, until passes succeed again.
+  static constexpr uint64_t kNoLimit = ~uint64_t{0};
+  uint64_t most_live_bytes_ RC_GUARDED_BY(mutex_) = kNoLimit;
   uint32_t free_at_failure_ RC_GUARDED_BY(mutex_) = kNoFailure;
   CleanerState state_ RC_GUARDED_BY(mutex_);
 };

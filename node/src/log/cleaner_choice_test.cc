@@ -15,8 +15,10 @@
 namespace ramcloud::log {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 /// When a recovered tablet is served, its tombstones die: no segment is marked, and no memory
 /// becomes free.
@@ -26,7 +28,7 @@ TEST(Cleaner, TriesAgainWhenMoreCanBeWon) {
   Keys keys(parts.log);
   const uint64_t small = parts.log.head().segment_id();
   uint64_t dies = 0;
-  const auto judge_by = [&](const Segment& segment) {
+  const auto judge_by = [&](const Segment& segment, Look) {
     auto figures = judge(segment);
     figures->live_bytes = segment.memory_bytes();
     if (segment.id() == small) figures->live_bytes -= segment.memory_bytes() / 20;
@@ -76,7 +78,7 @@ struct WithFailures {
       : live_percent(std::move(live)),
         cleaner(
             parts.log, clock, {.balancer = {}, .victims = victims},
-            [this, fails](const Segment& segment) {
+            [this, fails](const Segment& segment, Look) {
               looked_at = looked_at || segment.id() == fails;
               auto figures = judge(segment);
               figures->live_bytes = segment.memory_bytes();
@@ -113,9 +115,18 @@ struct WithFailures {
 
 /// The memory that it had taken comes back: it would fail with that again, for ever.
 TEST(Cleaner, APassThatFailedDoesNotBeginAgainWithTheMemoryThatItGaveBack) {
-  WithFailures t({{3, 30}, {4, 30}}, 3, 8);
+  WithFailures t({{3, 30}}, 3, 8);
   EXPECT_EQ(t.failed, 1);
   EXPECT_EQ(t.done, 0);
+  EXPECT_FALSE(t.parts.log.cleaning_helps());
+}
+
+/// All four fail together. Alone the first does, and the others can be cleaned.
+TEST(Cleaner, AFailedPassIsTriedWithFewerVictims) {
+  WithFailures t({{3, 5}, {4, 6}, {5, 6}, {6, 6}}, 3, 8);
+  EXPECT_EQ(t.failed, 3) << "of four, of two, of one";
+  EXPECT_GE(t.done, 1);
+  EXPECT_THAT(t.live_percent, ElementsAre(Pair(3, 5)));
   EXPECT_FALSE(t.parts.log.cleaning_helps());
 }
 
@@ -155,6 +166,28 @@ TEST(Cleaner, WhatWasPutOffIsTriedWithMoreMemory) {
   EXPECT_EQ(t.failed, 2);
 }
 
+uint32_t room_in(const Log& log) {
+  return log.memory().free_seglets - log.must_stay_free(MemoryPurpose::kSurvivors);
+}
+
+/// Fills side segments until copies have room for so many seglets.
+std::vector<std::unique_ptr<SideLog>> leave_room(Log& log, uint32_t seglets) {
+  std::vector<std::unique_ptr<SideLog>> filled;
+  const std::string value(65'000, 'v');
+  const TestObject seglet(2, 1, "other", value);
+  while (room_in(log) > seglets) {
+    const uint32_t taken = std::min(room_in(log) - seglets, 100u);
+    filled.push_back(std::make_unique<SideLog>(log, MemoryPurpose::kSurvivors));
+    const char* ref = nullptr;
+    for (uint32_t i = 0; i < taken; ++i) {
+      EXPECT_EQ(filled.back()->append(std::span(&seglet.source, 1), &ref), StatusCode::kOk);
+    }
+    filled.back()->close();
+  }
+  EXPECT_EQ(room_in(log), seglets);
+  return filled;
+}
+
 /// Small survivors and emergency heads have part of the segment that is kept for survivors. What needs
 /// less than that can be cleaned all the same; otherwise nothing would become free ever again.
 class CleanerWithLittleMemory : public testing::TestWithParam<uint64_t> {};
@@ -163,22 +196,7 @@ TEST_P(CleanerWithLittleMemory, CleansWhatFits) {
   Rig t(24);
   uint64_t key = 0;
   while (t.write(key, value_for(key, 0)) == StatusCode::kOk) ++key;
-  std::vector<std::unique_ptr<SideLog>> others;
-  const std::string value(65'000, 'v');
-  const TestObject seglet(2, 1, "other", value);
-  const auto room = [&] {
-    return t.log.memory().free_seglets - t.log.must_stay_free(MemoryPurpose::kSurvivors);
-  };
-  while (room() >= kSegletsPerSegment) {
-    const uint32_t taken = std::min(room() - kSegletsPerSegment + 1, 100u);
-    others.push_back(std::make_unique<SideLog>(t.log, MemoryPurpose::kSurvivors));
-    const char* ref = nullptr;
-    for (uint32_t i = 0; i < taken; ++i) {
-      ASSERT_EQ(others.back()->append(std::span(&seglet.source, 1), &ref), StatusCode::kOk);
-    }
-    others.back()->close();
-  }
-  ASSERT_EQ(room(), kSegletsPerSegment - 1);
+  const std::vector<std::unique_ptr<SideLog>> others = leave_room(t.log, kSegletsPerSegment - 1);
   for (uint64_t dead = 0; dead < 1'400; ++dead) {
     if (dead % GetParam() != 0) continue;
     const auto at = t.keys.by_key.find("key" + std::to_string(dead));
@@ -201,7 +219,7 @@ TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
   options.balancer.compaction = true;
   options.balancer.disk_expansion = 0.5;  // the limit is near
   std::vector<std::pair<CleaningKind, uint64_t>> made;
-  const auto all_of_small_ones = [](const Segment& segment) {
+  const auto all_of_small_ones = [](const Segment& segment, Look) {
     auto figures = judge(segment);
     if (segment.memory_bytes() < kSegmentBytes) figures->live_bytes = segment.memory_bytes();
     return figures;
@@ -240,7 +258,7 @@ TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
   std::vector<uint64_t> made;
   std::map<uint64_t, int> looks;
   uint64_t leaves = 0;
-  const auto judge_by = [&](const Segment& segment) -> std::optional<CleaningFigures> {
+  const auto judge_by = [&](const Segment& segment, Look) -> std::optional<CleaningFigures> {
     // Another pass claims it after it entered the order and before it is chosen.
     if (segment.id() == leaves && ++looks[leaves] > 1) return std::nullopt;
     return judge(segment);
@@ -272,6 +290,68 @@ TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
   EXPECT_EQ(looks[leaves], 2);
 }
 
+/// The best segment has too much that is live for the memory that is left.
+TEST(Cleaner, CompactsAnotherWhenTheBestOneHasNoRoom) {
+  TestLog parts(24, true, 1, true, 2);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  CleanerOptions options{.policy = CleaningPolicy::kCostBenefit, .balancer = {}};
+  options.balancer.compaction = true;
+  std::vector<uint64_t> made;
+  // The oldest is the best, and needs nearly a segment.
+  const auto judge_by = [&](const Segment& segment, Look) {
+    auto figures = judge(segment);
+    figures->live_bytes = segment.memory_bytes();
+    if (segment.id() == 1) figures->live_bytes = segment.memory_bytes() / 100 * 90;
+    if (segment.id() == 15) figures->live_bytes = segment.memory_bytes() / 100 * 80;
+    return figures;
+  };
+  Cleaner cleaner(parts.log, clock, options, judge_by,
+                  [&](CleaningKind kind, const std::vector<Segment*>& victims) {
+                    EXPECT_EQ(kind, CleaningKind::kCompaction);
+                    made.push_back(victims.front()->id());
+                    return std::make_unique<Done>();
+                  });
+  Cleaner::Worker worker(cleaner);
+  for (uint64_t key = 0; keys.write(key, value_for(1, 1)) == StatusCode::kOk;) ++key;
+  const std::vector<std::unique_ptr<SideLog>> others = leave_room(parts.log, 110);
+  for (int i = 0; i < 100 && made.empty(); ++i) worker.step();
+  ASSERT_FALSE(made.empty()) << cleaner.state().why;
+  EXPECT_EQ(made.front(), 15u);
+}
+
+/// However small they are.
+TEST(Cleaner, APassHasABoundedNumberOfVictims) {
+  TestLog parts(40, true, 1, true, 2);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  size_t most = 0;
+  const auto judge_by = [&](const Segment& segment, Look) {
+    auto figures = judge(segment);
+    figures->live_bytes = 0;
+    return figures;
+  };
+  CleanerOptions options;
+  options.balancer.start_below = 0.6;
+  options.balancer.disk_expansion = 1e6;
+  Cleaner cleaner(parts.log, clock, options, judge_by,
+                  [&](CleaningKind, const std::vector<Segment*>& victims) {
+                    most = std::max(most, victims.size());
+                    return std::make_unique<Done>();
+                  });
+  Cleaner::Worker worker(cleaner);
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(keys.write(i, "v"), StatusCode::kOk);
+    ASSERT_EQ(parts.log.roll_head(), StatusCode::kOk);
+  }
+  while (worker.step()) {
+  }
+  ASSERT_EQ(most, 0u) << "they are known, and enough memory is free";
+  const auto others = leave_room(parts.log, parts.log.memory().total_seglets / 2);
+  worker.step();
+  EXPECT_EQ(most, 64u);
+}
+
 /// Without replicas the disks set no limit. But the log cannot have any number of segments.
 TEST(Cleaner, CleansWhenThereAreTooManySegments) {
   CleanerOptions options;
@@ -284,6 +364,22 @@ TEST(Cleaner, CleansWhenThereAreTooManySegments) {
     t.clean();
   }
   EXPECT_GT(t.cleaner.state().combined_runs, 0u);
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+/// With one level, too. All in them is live, so memory is not a reason to clean them.
+TEST(Cleaner, MergesHeadsThatClosedEarly) {
+  Rig t(16);
+  const std::string seglet(64'700, 'v');
+  const uint64_t heads = t.log.most_segments() * 6 / 5;
+  for (uint64_t i = 0; i < heads; ++i) {
+    for (uint64_t key = 8 * i; key < 8 * (i + 1); ++key) {
+      ASSERT_EQ(t.write(key, seglet), StatusCode::kOk) << t.cleaner.state().why;
+    }
+    ASSERT_EQ(t.log.roll_head(), StatusCode::kOk) << i << " " << t.cleaner.state().why;
+    t.clean();
+  }
+  EXPECT_LT(t.log.memory().segments, t.log.most_segments() * 3 / 4);
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 

@@ -112,7 +112,7 @@ class Copying final : public CleaningWork {
   Result result_;
 };
 
-inline std::optional<CleaningFigures> judge(const Segment& segment) {
+inline std::optional<CleaningFigures> judge(const Segment& segment, Look = Look::kQuick) {
   return CleaningFigures{.memory_bytes = segment.memory_bytes(),
                          .live_bytes = segment.live_bytes(),
                          .segment_id = segment.id(),

@@ -103,7 +103,7 @@ std::vector<CleaningOrder::Chosen> CleaningOrder::take(const CleaningTime& now,
                                                        const Limits& limits) {
   std::vector<Chosen> taken;
   uint64_t live_bytes = 0, memory_bytes = 0;
-  while (memory_bytes < limits.memory_bytes) {
+  while (memory_bytes < limits.memory_bytes && taken.size() < limits.segments) {
     const auto next = best(now);
     if (!next) break;
     live_bytes += next->figures.live_bytes;

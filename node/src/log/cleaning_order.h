@@ -77,12 +77,13 @@ class CleaningOrder {
   std::optional<Chosen> best(const CleaningTime& now) const;
 
   /// What one pass may take. The first segment is taken whatever the limit of all says. That limit
-  /// is memory, not a number of segments: a pass must free more than the heads that commit it
-  /// take, and segments may be as small as one seglet.
+  /// is memory rather than a number of segments: a pass must free more than the heads that commit
+  /// it take, and segments may be as small as one seglet.
   struct Limits {
     uint64_t memory_bytes = 0;                 // segments are taken until they have so much memory
     uint64_t live_bytes = ~uint64_t{0};        // of all of them together: the room in survivors
     uint64_t first_live_bytes = ~uint64_t{0};  // of the first one
+    size_t segments = ~size_t{0};
   };
   /// Removes and returns the best segments. Those that exceed the rest of the limit stay.
   std::vector<Chosen> take(const CleaningTime& now, const Limits& limits);

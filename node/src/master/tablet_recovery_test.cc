@@ -330,13 +330,14 @@ class ShortOfCleanMemory : public testing::RecoveryFixture {
 
  private:
   store::SegmentJudge judge_{store_};
-  log::Cleaner cleaner_{parts_.log,
-                        sim_.clock(),
-                        {},
-                        [this](const log::Segment& s) { return judge_.judge(s); },
-                        [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
-                          return std::make_unique<store::CleaningPass>(store_, victims);
-                        }};
+  log::Cleaner cleaner_{
+      parts_.log,
+      sim_.clock(),
+      {},
+      [this](const log::Segment& s, log::Look look) { return judge_.judge(s, look); },
+      [this](log::CleaningKind, const std::vector<log::Segment*>& victims) {
+        return std::make_unique<store::CleaningPass>(store_, victims);
+      }};
   log::Cleaner::Worker worker_{cleaner_};
 };
 

@@ -16,7 +16,9 @@ Cleaning::Cleaning(Reactor& first, Epochs& epochs, Master& master, MetricsRegist
       judge_(master.store()),
       cleaner_(
           log_, first.clock(), options.cleaner,
-          [this](const log::Segment& segment) { return judge_.judge(segment); },
+          [this](const log::Segment& segment, log::Look look) {
+            return judge_.judge(segment, look);
+          },
           [&store = master.store()](log::CleaningKind kind,
                                     const std::vector<log::Segment*>& victims) {
             return store::make_pass(store, kind, victims);

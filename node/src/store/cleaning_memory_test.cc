@@ -150,6 +150,34 @@ TEST(SegmentJudge, TombstonesDieWithTheSegmentTheyName) {
   EXPECT_EQ(next.counts().tombstones, 0u);
 }
 
+/// All that they name leave, and between these there are others, which stay. An exact look finds that
+/// no tombstone is needed.
+TEST(SegmentJudge, TombstonesOfManySegmentsDieAmongOthersThatStay) {
+  constexpr int kMany = 4 * SegmentJudge::kMostNamed;
+  CleaningRig t(160);
+  std::vector<log::Segment*> leave;
+  for (int i = 0; i < kMany; ++i) {
+    if (i % 2 == 0) leave.push_back(t.parts.log.segments().back());
+    ASSERT_EQ(t.write(key_of(i), "v"), StatusCode::kOk);
+    ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  }
+  for (int i = 0; i < kMany; i += 2) ASSERT_EQ(t.remove(key_of(i)), StatusCode::kOk);
+  const log::Segment& tombstones = *t.parts.log.segments().back();
+  ASSERT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+  t.reclaim();
+  const auto live = [&](log::Look look) { return t.judge.judge(tombstones, look)->live_bytes; };
+  const uint32_t before = live(log::Look::kQuick);
+  EXPECT_EQ(live(log::Look::kExact), before) << "nothing has left";
+  CleaningPass pass(t.store, leave);
+  pass.commit_now();
+  while (pass.step() != log::CleaningWork::Progress::kDone) {
+  }
+  t.reclaim();
+  EXPECT_LT(live(log::Look::kQuick), before / 10 * 7) << "an estimate: most have left";
+  EXPECT_GT(live(log::Look::kQuick), 0u);
+  EXPECT_EQ(live(log::Look::kExact), 0u);
+}
+
 /// The copy stands in a survivor, and the tombstone names the segment of the original.
 TEST(SegmentJudge, ATombstoneOfADeadCopyStays) {
   CleaningRig t(16, false);

@@ -57,7 +57,9 @@ class Storm {
         judge_(store_),
         cleaner_(
             log_, clock_, options_of(two_level),
-            [this](const log::Segment& segment) { return judge_.judge(segment); },
+            [this](const log::Segment& segment, log::Look look) {
+              return judge_.judge(segment, look);
+            },
             [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
               return make_pass(store_, kind, victims);
             }) {

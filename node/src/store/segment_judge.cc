@@ -1,6 +1,7 @@
 #include "store/segment_judge.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "log/group_reader.h"
 #include "store/cleaning_pass.h"
@@ -23,12 +24,15 @@ constexpr uint32_t kCallsBetween = 256;
 SegmentJudge::SegmentJudge(ObjectStore& store)
     : store_(store), known_(store.log().most_segments_ever()) {}
 
-std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) {
+std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment, log::Look look) {
   const MutexGuard guard(mutex_);
   if (!may_clean(store_, segment)) {
     auto& known = known_[segment.number()];
     if (known != nullptr && !known->is_of(segment)) known.reset();
     return std::nullopt;
+  }
+  if (look == log::Look::kExact && is_old_estimate(known_of(segment))) {
+    known_[segment.number()].reset();
   }
   Known& known = known_of(segment);
   if (!known.read) read_more(segment, known);
@@ -40,7 +44,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment) 
   if (known.read && !may_be_recovered(known)) {
     if (!known.named.empty()) refresh_findable();
     const auto dead = static_cast<uint32_t>(
-        std::min<uint64_t>(figures.live_bytes, known.of_other_logs + dead_tombstones(known)));
+        std::min<uint64_t>(figures.live_bytes, known.of_no_segment + dead_tombstones(known)));
     figures.live_bytes -= dead;
     figures.tombstone_bytes -= std::min(figures.tombstone_bytes, dead);
   }
@@ -107,7 +111,7 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
                      log::hash_of_key(tombstone.table_id, entry, log::TombstoneView::key_offset,
                                       tombstone.key_length));
     const bool own = tombstone.log_id == store_.log().options().master_id;
-    (own ? known.names[tombstone.segment_id] : known.of_other_logs) += entry.total_length();
+    (own ? known.names[tombstone.segment_id] : known.of_no_segment) += entry.total_length();
   }
 }
 
@@ -126,29 +130,53 @@ void SegmentJudge::finish(Known& known) {
   std::vector<std::pair<uint64_t, uint32_t>> names(known.names.begin(), known.names.end());
   known.names = {};
   std::ranges::sort(names);
+  if (names.size() > kMostNamed) drop_gone(names, known);
+  known.estimated = names.size() > kMostNamed;
   const size_t together = (names.size() + kMostNamed - 1) / kMostNamed;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto& [id, bytes] = names[i];
     if (i % together == 0) known.named.push_back({.first = id});
-    Named& named = known.named.back();
-    named.last = id;
-    ++named.segments;
-    named.bytes += bytes;
+    known.named.back().last = id;
+    known.named.back().bytes += bytes;
   }
+  if (!known.estimated) return;
+  for (Named& named : known.named) named.findable = findable_between(named.first, named.last);
+}
+
+/// What names segments that left the log stays dead: their ids are never used again.
+void SegmentJudge::drop_gone(std::vector<std::pair<uint64_t, uint32_t>>& names, Known& known) {
+  list_findable();
+  known.segments_gone = segments_gone_;
+  std::erase_if(names, [&](const auto& name) RC_NO_THREAD_SAFETY_ANALYSIS {
+    const auto& [id, bytes] = name;
+    if (findable_between(id, id) > 0) return false;
+    known.of_no_segment += bytes;
+    return true;
+  });
+}
+
+/// Segments have left the log since it was read, and which of its tombstones name them is not known.
+bool SegmentJudge::is_old_estimate(const Known& known) const {
+  return known.estimated && known.segments_gone != store_.log().segments_gone();
 }
 
 // ---- what of it is dead
 
 void SegmentJudge::refresh_findable() {
   ++calls_;
-  const uint64_t gone = store_.log().segments_gone();
-  if (gone == segments_gone_ || (findable_.size() > kFew && calls_ < kCallsBetween)) return;
-  segments_gone_ = gone;
+  if (store_.log().segments_gone() == segments_gone_) return;
+  if (findable_.size() <= kFew || calls_ >= kCallsBetween) list_findable();
+}
+
+/// First those in the log: one that leaves in between is noted before it leaves.
+void SegmentJudge::list_findable() {
+  segments_gone_ = store_.log().segments_gone();
   calls_ = 0;
-  findable_ = store_.cleaned().with_dead_copies();
-  const std::vector<uint64_t> in_log = store_.log().ids_that_may_be_found();
-  findable_.insert(findable_.end(), in_log.begin(), in_log.end());
+  findable_ = store_.log().ids_that_may_be_found();
+  const std::vector<uint64_t> noted = store_.cleaned().with_dead_copies();
+  findable_.insert(findable_.end(), noted.begin(), noted.end());
   std::ranges::sort(findable_);
+  findable_.erase(std::unique(findable_.begin(), findable_.end()), findable_.end());
   first_unseen_ = findable_.empty() ? 0 : findable_.back() + 1;
 }
 
@@ -161,12 +189,12 @@ uint32_t SegmentJudge::findable_between(uint64_t first, uint64_t last) const {
 }
 
 /// Bytes of tombstones whose named segment no replay finds any more. Exact for an entry of one
-/// segment. For a range of segments, an estimate that assumes the same bytes for each of them.
+/// segment. For a range of segments, an estimate: as large a share as of all segments of the range.
 uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   uint64_t dead = 0;
   for (const Named& named : known.named) {
-    const uint64_t findable = std::min(findable_between(named.first, named.last), named.segments);
-    dead += uint64_t{named.bytes} * (named.segments - findable) / named.segments;
+    const uint64_t findable = std::min(findable_between(named.first, named.last), named.findable);
+    dead += uint64_t{named.bytes} * (named.findable - findable) / named.findable;
   }
   return static_cast<uint32_t>(dead);
 }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "log/cleaning_order.h"
+#include "log/cleaner.h"
 #include "log/compacted_segment.h"
 #include "log/segment.h"
 #include "store/object_store.h"
@@ -32,17 +32,21 @@ class SegmentJudge {
 
   /// None: the segment may not be cleaned now. Until a segment is read to its end, all its
   /// tombstones count as live, and Log::take_changed() will return it again.
-  std::optional<log::CleaningFigures> judge(const log::Segment& segment);
+  std::optional<log::CleaningFigures> judge(const log::Segment& segment,
+                                            log::Look look = log::Look::kQuick);
 
   /// The most entries that one call reads.
   static constexpr uint32_t kEntriesAtOnce = 2048;
-  static constexpr size_t kMostNamed = 64;
+  /// Of segments that one segment's tombstones name. If they name more, neighbours share an entry, and
+  /// the figures are an estimate.
+  static constexpr size_t kMostNamed = 256;
 
  private:
-  /// Bytes of tombstones that name one of `count` segments with ids from `first` to `last`.
+  /// Bytes of tombstones that name segments with ids from `first` to `last`. A replay could find
+  /// `findable` segments with such ids when the tombstones were read.
   struct Named {
     uint64_t first = 0, last = 0;
-    uint32_t segments = 0;
+    uint32_t findable = 1;
     uint32_t bytes = 0;
   };
   struct Known {
@@ -53,9 +57,9 @@ class SegmentJudge {
     }
     uint32_t at = 0;  // the next group that is to be read
     bool read = false;
-    /// Bytes of tombstones that name segments of another log. They are dead unless a tablet is
-    /// being recovered.
-    uint32_t of_other_logs = 0;
+    /// Bytes of tombstones that name segments of another log, or segments that had left this log
+    /// when they were read. They are dead unless a tablet is being recovered.
+    uint32_t of_no_segment = 0;
     uint32_t tombstone_bytes = 0;
     TombstonePlaces places;  // of tombstones
     uint64_t entry_bytes = 0;
@@ -64,16 +68,22 @@ class SegmentJudge {
     uint32_t youngest_s = 0;
     std::unordered_map<uint64_t, uint32_t> names;  // while the segment is being read
     std::vector<Named> named;                      // by rising ids; afterwards
+    bool estimated = false;                        // segments share entries of `named`
+    uint64_t segments_gone = 0;                    // as below, when that was made
   };
 
   Known& known_of(const log::Segment& segment) RC_REQUIRES(mutex_);
   void read_more(const log::Segment& segment, Known& known) RC_REQUIRES(mutex_);
   void read_entry(const log::EntryView& entry, Known& known) RC_REQUIRES(mutex_);
   static void note_age(const log::EntryView& entry, uint32_t seconds, Known& known);
-  static void finish(Known& known);
+  bool is_old_estimate(const Known& known) const;
+  void finish(Known& known) RC_REQUIRES(mutex_);
+  void drop_gone(std::vector<std::pair<uint64_t, uint32_t>>& names, Known& known)
+      RC_REQUIRES(mutex_);
   static uint32_t as_survivors(const log::Segment& segment, const Known& known,
                                uint32_t live_bytes);
   void refresh_findable() RC_REQUIRES(mutex_);
+  void list_findable() RC_REQUIRES(mutex_);
   uint32_t findable_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
   uint32_t dead_tombstones(const Known& known) const RC_REQUIRES(mutex_);
   bool may_be_recovered(const Known& known) const;

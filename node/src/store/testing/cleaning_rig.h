@@ -29,7 +29,9 @@ struct CleaningRig {
         judge(store),
         cleaner(
             parts.log, clock, options,
-            [this](const log::Segment& segment) { return judge.judge(segment); },
+            [this](const log::Segment& segment, log::Look look) {
+              return judge.judge(segment, look);
+            },
             [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
               return make_pass(store, kind, victims);
             }),
