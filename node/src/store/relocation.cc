@@ -238,14 +238,12 @@ void Relocation::take_oldest() {
   oldest_.erase(oldest_.begin(), oldest_.begin() + static_cast<ptrdiff_t>(next_));
   next_ = 0;
   while (oldest_.size() < kOldestAtOnce && !by_age_.empty()) {
-    const std::vector<uint32_t>& of_age = by_age_.begin()->second;
-    for (; taken_ < of_age.size() && oldest_.size() < kOldestAtOnce; ++taken_) {
-      oldest_.push_back(of_age[taken_]);
+    std::deque<uint32_t>& of_age = by_age_.begin()->second;
+    for (; !of_age.empty() && oldest_.size() < kOldestAtOnce; of_age.pop_front()) {
+      oldest_.push_back(of_age.front());
       fetch(survivors_[oldest_.back()]);
     }
-    if (taken_ < of_age.size()) return;
-    by_age_.erase(by_age_.begin());
-    taken_ = 0;
+    if (of_age.empty()) by_age_.erase(by_age_.begin());
   }
 }
 
@@ -314,17 +312,17 @@ Relocation::Progress Relocation::wait() {
 // ---- switch and enter
 
 Relocation::Progress Relocation::switch_slots() {
-  if (switched_ == survivors_.size()) {
-    survivors_ = {};
+  if (survivors_.empty()) {
     enter();
     phase_ = Phase::kEnter;
     return Progress::kMore;
   }
-  const auto left = std::span(survivors_).subspan(switched_);
-  const auto slice = left.first(std::min<size_t>(left.size(), kEntriesAtOnce));
-  for (const Survivor& survivor : slice) store_.table_.prefetch(survivor.hash);
-  for (const Survivor& survivor : slice) switch_slot(survivor);
-  switched_ += slice.size();
+  const size_t count = std::min<size_t>(survivors_.size(), kEntriesAtOnce);
+  for (size_t i = 0; i < count; ++i) store_.table_.prefetch(survivors_[i].hash);
+  for (size_t i = 0; i < count; ++i) {
+    switch_slot(survivors_.front());
+    survivors_.pop_front();
+  }
   return Progress::kMore;
 }
 

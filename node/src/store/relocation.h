@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <span>
 #include <string>
@@ -128,15 +129,13 @@ class Relocation : public log::CleaningWork {
   uint32_t at_ = 0;                        // offset of its next group
   std::map<uint64_t, bool> may_be_found_;  // segments that tombstones name
   std::vector<Survivor> slice_;            // entries of one step of the scan
-  std::vector<Survivor> survivors_;        // in the order of the scan
-  // Places in survivors_, by time stamp: what is to be copied, except `taken_` of the oldest.
-  std::map<uint32_t, std::vector<uint32_t>> by_age_;
-  std::pair<const uint32_t, std::vector<uint32_t>>* age_ =
-      nullptr;  // that the last one was added to
-  size_t taken_ = 0;
+  // There may be a million: deques grow and shrink without a long step.
+  std::deque<Survivor> survivors_;  // in the order of the scan
+  std::map<uint32_t, std::deque<uint32_t>>
+      by_age_;  // places of what is to be copied, by time stamp
+  std::pair<const uint32_t, std::deque<uint32_t>>* age_ = nullptr;  // that the last was added to
   std::vector<uint32_t> oldest_;  // places of those that are copied next, from next_ on
   size_t next_ = 0;
-  size_t switched_ = 0;
   log::LogPosition judged_;  // entries were judged dead because of what was appended until here
   uint64_t deletes_ = 0;     // deletes whose pending tombstones may be in victims, as
                              // deletes_so_far() counts
