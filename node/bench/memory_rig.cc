@@ -80,7 +80,9 @@ MemoryRig::MemoryRig(const MemoryRigOptions& options)
       judge_(store_),
       cleaner_(
           log_, clock_, cleaner_options(options),
-          [this](const log::Segment& segment) { return judge_.judge(segment); },
+          [this](const log::Segment& segment, log::Look look) {
+            return judge_.judge(segment, look);
+          },
           [this](log::CleaningKind kind, const std::vector<log::Segment*>& victims) {
             return store::make_pass(store_, kind, victims);
           }) {
