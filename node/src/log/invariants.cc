@@ -29,7 +29,10 @@ bool Invariants::may_be_referred_to(const Segment& segment) const {
   const auto has = [&](const std::vector<Segment*>& list) {
     return std::ranges::find(list, &segment) != list.end();
   };
-  return has(log_.segments_) || (has(log_.others_) && segment.side() && !has(log_.retired_));
+  // While a segment is compacted, slots are switched to its copy, which then takes its place.
+  const bool is_copy = std::ranges::binary_search(log_.segments_, segment.id(), {}, &Segment::id);
+  return has(log_.segments_) ||
+         (has(log_.others_) && (segment.side() || is_copy) && !has(log_.retired_));
 }
 
 void Invariants::require(bool holds, const Segment& segment, const std::string& what) {

@@ -95,6 +95,21 @@ TEST_F(Compaction, TheSegmentKeepsItsIdAndTakesLessMemory) {
 }
 
 /// The replicator is notified, and no segment has left or entered.
+/// Also while some slots point at the original, and some at the copy.
+TEST_F(Compaction, TheInvariantsHoldAfterEachStep) {
+  const uint64_t id = fill_one();
+  for (int i = 0; i < 20; ++i) remove(key(i));
+  CompactionPass pass(store, *parts.log.find_segment(id));
+  int steps = 0;
+  for (Progress now = Progress::kMore; now != Progress::kDone && steps < 1'000; ++steps) {
+    now = pass.step();
+    expect_invariants();
+    parts.replicator.finish_all();
+    (void)store.sweep();
+  }
+  EXPECT_LT(steps, 1'000);
+}
+
 TEST_F(Compaction, ItNeedsNoHeadAndNoReplica) {
   const uint64_t id = fill_one();
   for (int i = 0; i < 100; i += 2) remove(key(i));
