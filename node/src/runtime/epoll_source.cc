@@ -54,6 +54,7 @@ bool EpollSource::poll() {
     if (ready_count_ > 1) urgent_first();
   }
   bool handled = false;
+  only_heartbeats_ = true;
   while (next_ < ready_count_ && !(handled && budget_ != nullptr && budget_->spent())) {
     const epoll_event event = ready_[static_cast<size_t>(next_++)];
     const auto fd = static_cast<int>(event.data.u64 & 0xffffffff);
@@ -62,6 +63,8 @@ bool EpollSource::poll() {
     if (handler != nullptr) {
       handler->on_ready(event.events);
       handled = true;
+      const bool stays = event.data.u64 == key_of(fd);  // it may have removed itself
+      only_heartbeats_ = only_heartbeats_ && stays && handler->only_heartbeats();
     } else {
       uint64_t count_of_wakes;
       [[maybe_unused]] const auto n = ::read(fd, &count_of_wakes, sizeof count_of_wakes);

@@ -21,6 +21,8 @@ class FdHandler {
   /// True: if several descriptors are ready, this one is handled first. Backups' answers are
   /// urgent; clients' requests are not.
   virtual bool urgent() const { return false; }
+  /// Asked after on_ready(): all that arrived were heartbeats (EventSource::only_heartbeats).
+  virtual bool only_heartbeats() const { return false; }
 };
 
 class EpollSource final : public EventSource {
@@ -43,6 +45,7 @@ class EpollSource final : public EventSource {
 
   void set_budget(TurnBudget* budget) override { budget_ = budget; }
   bool poll() override;
+  bool only_heartbeats() const override { return only_heartbeats_; }
   void wait(Duration max_wait) override;
   void wake() override;
 
@@ -64,6 +67,7 @@ class EpollSource final : public EventSource {
   const size_t events_per_poll_;
   int ready_count_ = 0;  // of ready_; those from next_ on are not handled yet
   int next_ = 0;
+  bool only_heartbeats_ = false;  // in the last poll()
   TurnBudget* budget_ = nullptr;
   bool has_pwait2_ = true;
 };

@@ -19,6 +19,8 @@ namespace {
 struct Calls : FdHandler {
   std::function<void(uint32_t)> fn;
   void on_ready(uint32_t events) override { fn(events); }
+  bool only_heartbeats() const override { return heartbeats; }
+  bool heartbeats = false;
 };
 
 struct Pair {
@@ -68,6 +70,35 @@ TEST_F(EpollSourceTest, AHandlerCanRemoveAnotherDescriptorOfTheSameBatch) {
   EXPECT_TRUE(source.poll());
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(source.poll());
+}
+
+TEST_F(EpollSourceTest, OneMessageAmongHeartbeatsIsNoHeartbeat) {
+  Pair first, second;
+  Calls heartbeats, messages;
+  heartbeats.heartbeats = true;
+  char got = 0;
+  heartbeats.fn = [&](uint32_t) { ASSERT_EQ(::read(first.a.get(), &got, 1), 1); };
+  messages.fn = [&](uint32_t) { ASSERT_EQ(::read(second.a.get(), &got, 1), 1); };
+  ASSERT_TRUE(source.add(first.a.get(), EPOLLIN, &heartbeats).ok());
+  ASSERT_TRUE(source.add(second.a.get(), EPOLLIN, &messages).ok());
+  ASSERT_EQ(::write(first.b.get(), "x", 1), 1);
+  EXPECT_TRUE(source.poll());
+  EXPECT_TRUE(source.only_heartbeats());
+  for (const Pair* pair : {&first, &second}) ASSERT_EQ(::write(pair->b.get(), "x", 1), 1);
+  EXPECT_TRUE(source.poll());
+  EXPECT_FALSE(source.only_heartbeats());
+}
+
+/// It might be closed because its peer crashed: that is news.
+TEST_F(EpollSourceTest, ADescriptorThatIsRemovedHadNoHeartbeats) {
+  Pair pair;
+  Calls handler;
+  handler.heartbeats = true;
+  handler.fn = [&](uint32_t) { source.remove(pair.a.get()); };
+  ASSERT_TRUE(source.add(pair.a.get(), EPOLLIN, &handler).ok());
+  ASSERT_EQ(::write(pair.b.get(), "x", 1), 1);
+  EXPECT_TRUE(source.poll());
+  EXPECT_FALSE(source.only_heartbeats());
 }
 
 TEST_F(EpollSourceTest, ASpentBudgetLeavesTheRestToTheNextTurns) {

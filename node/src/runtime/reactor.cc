@@ -92,17 +92,17 @@ bool Reactor::turn() {
   now_ = now;
   if (epochs_ != nullptr) epochs_->pass();
   // Cleared before any source is checked, so that later work nudges again.
-  worked_ =
+  const bool nudged =
       nudged_.load(std::memory_order_relaxed) && nudged_.exchange(false, std::memory_order_acq_rel);
   // Events first. After a long pause a coroutine that is started from outside must not send over a
   // connection whose end-of-file event is pending.
   budget_.begin(TurnBudget::kEvents, now_ + TurnBudget::kEventsUntil);
   had_events_ = events_.poll();
-  worked_ = had_events_ || worked_;
   budget_.begin(TurnBudget::kPosted, now_ + TurnBudget::kPostedUntil);
-  // Work that timers begin is in no hurry: after it the reactor sleeps at once.
-  if (worked_ || has_posted_.load(std::memory_order_relaxed)) last_arrival_ = now_;
-  worked_ = run_posted() || worked_;
+  // Heartbeats, and work that timers begin, are in no hurry: after them the reactor sleeps at once.
+  const bool message = had_events_ && !events_.only_heartbeats();
+  if (nudged || message || has_posted_.load(std::memory_order_relaxed)) last_arrival_ = now_;
+  worked_ = run_posted() || nudged || had_events_;
   worked_ = fire_timers() || worked_;
   budget_.begin(TurnBudget::kPosted, now_ + TurnBudget::kHooksUntil);
   worked_ = run_hooks() || worked_;

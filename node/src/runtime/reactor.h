@@ -31,6 +31,8 @@ class EventSource {
   virtual void set_budget(TurnBudget*) {}
   /// Handles ready events, without waiting. True if there were any.
   virtual bool poll() = 0;
+  /// All that the last poll() handled were heartbeats: nothing is expected to follow them soon.
+  virtual bool only_heartbeats() const { return false; }
   /// Waits for at most `max_wait` until something is ready; handling it is left to the next poll(),
   /// so that handlers see the time after the wait.
   virtual void wait(Duration max_wait) = 0;
@@ -175,7 +177,7 @@ class Reactor {
   bool had_events_ = false;
   Epochs::Participant* epochs_ = nullptr;
   Time now_;
-  Time last_arrival_;           // of work: an event, or work that another thread gave
+  Time last_arrival_;           // of work: a message, or work that another thread gave
   bool worked_ = false;         // the last turn did something
   std::vector<Timer*> timers_;  // binary heap by (when, sequence)
   uint64_t timer_sequence_ = 0;

@@ -260,6 +260,7 @@ struct PeriodicSource final : EventSource {
     ++works;
     return true;
   }
+  bool only_heartbeats() const override { return heartbeats; }
   void wait(Duration max_wait) override {
     ++sleeps;
     clock.advance(std::min(max_wait, next - clock.now()));
@@ -268,6 +269,7 @@ struct PeriodicSource final : EventSource {
   VirtualClock& clock;
   const Duration every;
   Time next;
+  bool heartbeats = false;
   int works = 0, sleeps = 0;
 };
 
@@ -288,6 +290,17 @@ TEST(ReactorPolling, LooksLongerWhileThatMeetsTheNextWork) {
     EXPECT_EQ(source.sleeps, sleeps);
     EXPECT_NEAR(static_cast<double>(reactor.turns()) / kWorks, looks, 10);
   }
+}
+
+TEST(ReactorPolling, SleepsAtOnceAfterHeartbeats) {
+  constexpr int kWorks = 20;
+  VirtualClock clock;
+  PeriodicSource source(clock, 1ms);
+  source.heartbeats = true;
+  Reactor reactor(clock, source, 1, {.poll_for = 50us});
+  reactor.run_until([&] { return source.works == kWorks; });
+  EXPECT_EQ(source.sleeps, kWorks);
+  EXPECT_LE(reactor.turns(), 50u + kWorks * 2) << "it polls once, when it begins";
 }
 
 TEST_F(ReactorTest, ANudgeIsWorkForOneTurn) {

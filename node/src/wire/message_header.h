@@ -87,6 +87,20 @@ enum class Opcode : uint16_t {
 inline constexpr Opcode kFirstOfCoordinator = Opcode{96};
 inline constexpr Opcode kLastOfCoordinator = Opcode{127};
 
+/// Requests that are sent at intervals to learn whether the other side is alive. Nothing else follows
+/// their answers soon.
+constexpr bool is_heartbeat(uint16_t opcode) {
+  switch (static_cast<Opcode>(opcode)) {
+    case Opcode::kPing:
+    case Opcode::kGrantLease:
+    case Opcode::kGetServerStats:
+    case Opcode::kRenewLease:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// First bytes each side sends on a new connection; the server's answer is its reply. 64 bytes.
 struct Hello {
   char magic[8];         // "RAMCLOUD"

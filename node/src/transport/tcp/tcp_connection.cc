@@ -45,6 +45,7 @@ TcpConnection::TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, 
       peer_(std::move(from.peer)) {}
 
 void TcpConnection::on_ready(uint32_t events) {
+  arrivals_.begin();
   if (paused_ && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) return server_.close(*this);
   // At most two items of work; epoll reports the rest again.
   if ((events & EPOLLOUT) != 0) {
@@ -170,6 +171,7 @@ bool TcpConnection::take_request() {
   become_known();
   if (state_ == State::kClosed) return false;
   message_began_.reset();
+  arrivals_.add(header.opcode);
   ++outstanding_;
   server_.context_.reactor.budget().spend(TurnBudget::kRequest +
                                           TurnBudget::of_bytes(header.body_length));

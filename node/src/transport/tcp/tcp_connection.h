@@ -32,6 +32,9 @@ class TcpConnection final : public FdHandler {
   TcpConnection(TcpServer& server, HandedOver from, uint32_t slot, uint32_t generation,
                 RequestHandler& handler);
   void on_ready(uint32_t events) override;
+  bool only_heartbeats() const override {
+    return arrivals_.only_heartbeats() && !stream_.has_unread();
+  }
 
  private:
   friend class TcpServer;
@@ -77,6 +80,7 @@ class TcpConnection final : public FdHandler {
   TcpServer& server_;
   RequestHandler& handler_;
   TcpStream stream_;
+  Arrivals arrivals_;
   const uint32_t slot_;
   const uint32_t generation_;
   const Side side_;

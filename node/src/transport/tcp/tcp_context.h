@@ -15,6 +15,7 @@
 #include "runtime/resolver.h"
 #include "transport/tcp/tcp_stream.h"
 #include "transport/tcp/tcp_transport.h"
+#include "wire/message_header.h"
 
 namespace ramcloud::tcp {
 
@@ -40,6 +41,21 @@ struct TcpCounters {
   Counter& limited_outstanding;
   Counter& limited_buffered;
   Counter& accept_paused;
+};
+
+/// The messages that arrived with one event of a connection.
+class Arrivals {
+ public:
+  void begin() { any_ = others_ = false; }
+  void add(uint16_t opcode) {
+    any_ = true;
+    others_ = others_ || !wire::is_heartbeat(opcode);
+  }
+  bool only_heartbeats() const { return any_ && !others_; }
+
+ private:
+  bool any_ = false;
+  bool others_ = false;  // than heartbeats
 };
 
 struct TcpContext {

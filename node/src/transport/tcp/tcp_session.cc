@@ -127,6 +127,7 @@ void TcpSession::note_attempt(bool refused) {
 }
 
 void TcpSession::on_ready(uint32_t events) {
+  arrivals_.begin();
   const auto self = shared_from_this();  // a callback may drop the last other reference
   if (state_ == State::kConnecting) return on_connected();
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive();
@@ -218,6 +219,7 @@ bool TcpSession::take_reply() {
     case TcpStream::Parse::kMessage:
       break;
   }
+  arrivals_.add(header.opcode);
   context_->counters.replies_in.add_from_one_thread();
   context_->reactor.trace_event("reply received", header.call_id, header.opcode);
   // Requests caused by answers that arrived together are sent together, with one system call.

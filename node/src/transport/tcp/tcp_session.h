@@ -32,6 +32,9 @@ class TcpSession final : public Session,
 
   void on_ready(uint32_t events) override;
   bool urgent() const override { return true; }
+  bool only_heartbeats() const override {
+    return arrivals_.only_heartbeats() && !stream_.has_unread();
+  }
 
  private:
   enum class State : uint8_t { kResolving, kConnecting, kHello, kOpen, kBroken };
@@ -56,6 +59,7 @@ class TcpSession final : public Session,
   HostPort address_;
   wire::Hello hello_;
   TcpStream stream_;
+  Arrivals arrivals_;
   State state_ = State::kResolving;
   bool was_open_ = false;
   bool all_refused_ = true;  // of the addresses tried

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "base/random.h"
+#include "transport/tcp/tcp_context.h"
 #include "transport/testing/tcp_fixture.h"
 
 namespace ramcloud {
@@ -504,6 +505,53 @@ TEST_F(TcpTest, AnAddressInUseIsNamed) {
   const auto again = transport->listen(locator.address, Side::kInside, *server);
   ASSERT_FALSE(again.has_value());
   EXPECT_NE(again.error().message().find(locator.address.to_string()), std::string::npos);
+}
+
+TEST(Arrivals, OneMessageAmongHeartbeatsIsEnough) {
+  tcp::Arrivals arrivals;
+  EXPECT_FALSE(arrivals.only_heartbeats()) << "nothing, or a part of a message";
+  const auto add = [&](wire::Opcode opcode) { arrivals.add(static_cast<uint16_t>(opcode)); };
+  add(wire::Opcode::kPing);
+  EXPECT_TRUE(arrivals.only_heartbeats());
+  add(wire::Opcode::kWrite);
+  add(wire::Opcode::kPing);
+  EXPECT_FALSE(arrivals.only_heartbeats());
+  arrivals.begin();
+  add(wire::Opcode::kRenewLease);
+  EXPECT_TRUE(arrivals.only_heartbeats());
+}
+
+/// The reactor polls for the next message after what this says is none.
+TEST_F(TcpTest, HeartbeatsAreToldFromOtherMessages) {
+  const auto session = connect();
+  TestCall first;
+  send(*session, first, "x");
+  ASSERT_TRUE(wait_for(first));
+  const auto only_heartbeats = [&](std::initializer_list<wire::Opcode> opcodes) {
+    std::deque<TestCall> calls;
+    for (const wire::Opcode opcode : opcodes) {
+      wire::MessageHeader header{};
+      header.opcode = static_cast<uint16_t>(opcode);
+      session->send(calls.emplace_back(), header, {});
+    }
+    const auto until = [&](const std::function<bool()>& condition) {
+      while (!condition()) source.poll();
+      return source.only_heartbeats();
+    };
+    const int before = server->requests;
+    const bool requests =
+        until([&] { return server->requests == before + static_cast<int>(opcodes.size()); });
+    const bool replies = until([&] { return calls.back().done(); });
+    EXPECT_EQ(requests, replies);
+    return requests && replies;
+  };
+  using enum wire::Opcode;
+  EXPECT_TRUE(only_heartbeats({kPing}));
+  EXPECT_TRUE(only_heartbeats({kRenewLease}));
+  EXPECT_TRUE(only_heartbeats({kGetServerStats}));
+  EXPECT_TRUE(only_heartbeats({kGrantLease}));
+  EXPECT_FALSE(only_heartbeats({kRead}));
+  EXPECT_FALSE(only_heartbeats({kReplicaWrite}));
 }
 
 }  // namespace
