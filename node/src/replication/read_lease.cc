@@ -53,8 +53,9 @@ Time ReadLease::due(const Holder& holder) const {
 
 std::vector<uint64_t> ReadLease::take_due(Time now) {
   std::vector<uint64_t> all;
+  if (next_due() > now) return all;
   for (Holder& holder : holders_) {
-    if (due(holder) > now) continue;
+    if (due(holder) - now >= length_ / kAskedTogether) continue;
     holder.asked = now;
     all.push_back(holder.server_id);
   }

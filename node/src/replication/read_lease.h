@@ -18,6 +18,9 @@ class ReadLease {
  public:
   /// A holder that confirmed nothing for 1 / kAskFraction of the lease is asked.
   static constexpr int kAskFraction = 4;
+  /// Whoever would be asked within 1 / kAskedTogether of the lease is asked with it, so that an idle
+  /// master wakes once for all its holders.
+  static constexpr int kAskedTogether = 8;
   /// The term is written only when the lease has grown by 1 / kTellFraction of its length, because
   /// other reactors read its cache line all the time.
   static constexpr int kTellFraction = 64;
@@ -42,7 +45,7 @@ class ReadLease {
   void confirmed(uint64_t server_id, Time sent);
 
   /// Holders that must be asked now: in the last quarter of L they confirmed no message and were
-  /// not asked. They are noted as asked.
+  /// not asked; and with them those that would follow soon. They are noted as asked.
   std::vector<uint64_t> take_due(Time now);
   /// When the next of them is due; kNever without holders.
   Time next_due() const;

@@ -118,6 +118,17 @@ TEST_F(ReadLeaseTest, HoldersAreAskedAfterAQuarter) {
       << "it has not answered, and is asked again";
 }
 
+/// An idle master wakes once for all of them.
+TEST_F(ReadLeaseTest, HoldersThatAreDueOneAfterTheOtherAreSoonAskedTogether) {
+  for (const uint64_t id : {1, 2, 3}) lease_.hold(id, at(30ms * id));
+  EXPECT_THAT(lease_.take_due(at(129ms)), IsEmpty());
+  EXPECT_THAT(lease_.take_due(at(130ms)), ElementsAre(1, 2)) << "the third is due at 190 ms";
+  EXPECT_EQ(lease_.next_due(), at(190ms));
+  EXPECT_THAT(lease_.take_due(at(190ms)), ElementsAre(1, 2, 3)) << "the others are due at 230 ms";
+  EXPECT_EQ(lease_.next_due(), at(290ms));
+  EXPECT_THAT(lease_.take_due(at(290ms)), ElementsAre(1, 2, 3));
+}
+
 TEST_F(ReadLeaseTest, OtherReactorsAreToldOfWhatIsWorthIt) {
   lease_.hold(1, at(0ms));
   lease_.confirmed(1, at(1ms));
