@@ -34,23 +34,16 @@ PeerPings::PeerPings(RpcClient& rpc, ServiceRegistry& registry, const ServerList
                                     "answered in time.")),
       reports_(metrics.counter("ramcloud_peer_reports_total",
                                "Reports to the coordinator that another server does not answer.")),
-      punctuality_(reactor_, options.interval, options.lateness, nullptr),
+      punctuality_(reactor_, options.interval, options.lateness, [this](Duration) { ping_one(); }),
       scope_(reactor_) {
   registry.add(wire::Opcode::kProbePeer, &call_member<&PeerPings::on_probe_peer, PeerPings>, this);
 }
 
-void PeerPings::start(uint64_t own_id) {
-  own_id_ = own_id;
-  scope_.spawn(ping_for_ever());
-}
-
-Task<void> PeerPings::ping_for_ever() {
-  for (;;) {
-    co_await reactor_.sleep(options_.interval);
-    // An unanswered ping takes longer than an interval; pings of other peers continue meanwhile.
-    if (const ListedServer* peer = choose()) {
-      scope_.spawn(ping(peer->server_id, *peer->locator));
-    }
+/// An unanswered ping takes longer than an interval; pings of other peers continue meanwhile.
+void PeerPings::ping_one() {
+  if (own_id_ == 0) return;
+  if (const ListedServer* peer = choose()) {
+    scope_.spawn(ping(peer->server_id, *peer->locator));
   }
 }
 

@@ -32,13 +32,13 @@ class PeerPings {
             std::vector<Locator> coordinators, MetricsRegistry& metrics, Options options);
 
   /// This server is enlisted as `own_id`: starts pinging.
-  void start(uint64_t own_id);
+  void start(uint64_t own_id) { own_id_ = own_id; }
   /// A call of ours to this peer failed: its connection was refused or broke. Cheap when called
   /// often.
   void connection_failed(uint64_t server_id);
 
  private:
-  Task<void> ping_for_ever();
+  void ping_one();
   Task<void> ping(uint64_t server_id, Locator locator);
   const ListedServer* choose() const;
   void report(uint64_t server_id, wire::PeerState state);
@@ -52,14 +52,14 @@ class PeerPings {
   const ServerList& servers_;
   CoordinatorLink coordinator_;
   Options options_;
-  uint64_t own_id_ = 0;
+  uint64_t own_id_ = 0;                // 0: not enlisted yet
   uint32_t probes_asked_for_ = 0;      // outstanding probes
   std::map<uint64_t, Time> reported_;  // time of the last report, by peer
   Counter& pings_;
   Counter& failed_pings_;
   Counter& reports_;
-  Punctuality punctuality_;
-  TaskScope scope_;  // last member: tasks end before what they use
+  Punctuality punctuality_;  // each of its ticks pings
+  TaskScope scope_;          // last member: tasks end before what they use
 };
 
 }  // namespace ramcloud::server

@@ -168,6 +168,25 @@ TEST_F(PeerPingsTest, ADeadPeerIsReportedAtOnceAndUntilItIsListedAsCrashed) {
   EXPECT_EQ(reports.size(), before);
 }
 
+/// Each wake of an idle server costs more than what it does then.
+TEST_F(PeerPingsTest, OneTimerServesPingsAndPunctuality) {
+  scheduler.run_for(30ms);
+  observer.node.reactor().post([this] { pings->start(1); });
+  scheduler.run_for(1s);
+  const Time end = scheduler.now() + 1s;
+  int timers = 0;
+  Time last = kNever;
+  const int before = pinged;
+  while (scheduler.now() < end) {
+    const Time next = observer.node.reactor().next_deadline();
+    if (next != last && next < scheduler.now() + 100ms) ++timers;
+    last = next;
+    scheduler.run_for(1ms);
+  }
+  EXPECT_NEAR(pinged - before, 10, 1);
+  EXPECT_LE(timers, 11);
+}
+
 TEST_F(PeerPingsTest, AServerThatWasLateReportsNobody) {
   pings->start(1);
   scheduler.run_for(1s);
