@@ -49,10 +49,16 @@ Cleaning::~Cleaning() {
 
 /// Sleep briefly if a pass waits for replicas or for the head that commits it, and if the log is
 /// full, because a client may delete.
-Duration Cleaning::next_sleep(const log::Cleaner::Worker& worker, Duration last) const {
-  if (worker.passes() > 0) return kShortestSleep;
+Cleaning::Sleep Cleaning::next_sleep(const log::Cleaner::Worker& worker, const Sleep& last) const {
+  const log::Log::Memory memory = log_.memory();
+  Sleep next{kShortestSleep, memory.appended_bytes, memory.free_seglets};
+  if (worker.passes() > 0) return next;
   const bool full = !log_.has_segment_for(log::MemoryPurpose::kWrites);
-  return std::clamp(2 * last, kShortestSleep, full ? kLongestWhenFull : kLongestSleep);
+  const bool idle =
+      next.appended_bytes == last.appended_bytes && next.free_seglets == last.free_seglets;
+  const Duration longest = full ? kLongestWhenFull : idle ? kLongestWhenIdle : kLongestSleep;
+  next.length = std::clamp(2 * last.length, kShortestSleep, longest);
+  return next;
 }
 
 // ---- in turns of the first reactor
@@ -68,7 +74,7 @@ bool Cleaning::on_turn() {
     return true;
   }
   slept_ = next_sleep(*in_turns_, slept_);
-  timer_.start_after(slept_);
+  timer_.start_after(slept_.length);
   return false;
 }
 
@@ -79,7 +85,7 @@ bool Cleaning::on_turn() {
 void Cleaning::run_thread() {
   Epochs::Participant participant(epochs_);
   log::Cleaner::Worker worker(cleaner_);
-  Duration slept{};
+  Sleep slept;
   for (;;) {
     uint64_t seen = 0;
     {
@@ -97,7 +103,7 @@ void Cleaning::run_thread() {
     }
     participant.go_offline();
     slept = next_sleep(worker, slept);
-    sleep(slept, seen);
+    sleep(slept.length, seen);
     participant.go_online();
   }
 }

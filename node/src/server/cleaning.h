@@ -52,9 +52,17 @@ class Cleaning {
   static constexpr Duration kShortestSleep = std::chrono::milliseconds(1);
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(64);
   static constexpr Duration kLongestWhenFull = std::chrono::milliseconds(4);
+  /// While nothing is appended, and no memory is taken or given back.
+  static constexpr Duration kLongestWhenIdle = std::chrono::milliseconds(256);
 
  private:
-  Duration next_sleep(const log::Cleaner::Worker& worker, Duration last) const;
+  /// A worker's last sleep, and the log's memory when it began.
+  struct Sleep {
+    Duration length{};
+    uint64_t appended_bytes = 0;
+    uint32_t free_seglets = 0;
+  };
+  Sleep next_sleep(const log::Cleaner::Worker& worker, const Sleep& last) const;
   void run_thread();
   void sleep(Duration length, uint64_t seen);
   void wake();
@@ -72,7 +80,7 @@ class Cleaning {
 
   // The worker of the first reactor, if there are no threads.
   std::unique_ptr<log::Cleaner::Worker> in_turns_;
-  Duration slept_{};
+  Sleep slept_;
   Timer timer_;
 
   std::mutex mutex_;

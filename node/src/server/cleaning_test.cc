@@ -140,6 +140,28 @@ TEST_F(CleaningTest, MemoryThatBecomesFreeEndsTheSleep) {
   EXPECT_NE(cleaning_->state().why, before);
 }
 
+TEST_F(CleaningTest, AnIdleLogIsLookedAtSeldom) {
+  clean();
+  ASSERT_EQ(write(1, 0), StatusCode::kOk);
+  turns(10);
+  sim_.run_for(1s);
+  const auto looks_in_a_second = [this](bool writes) {
+    int looks = 0;
+    for (int ms = 0; ms < 1'000; ++ms) {
+      if (writes) EXPECT_EQ(write(1, ms), StatusCode::kOk);
+      const Time before = node_.reactor().next_deadline();
+      turns(2);  // a timer, and the look that it ends
+      if (node_.reactor().next_deadline() != before) ++looks;
+      sim_.run_for(1ms);
+    }
+    return looks;
+  };
+  (void)looks_in_a_second(false);
+  EXPECT_LE(looks_in_a_second(false), 5);
+  (void)looks_in_a_second(true);
+  EXPECT_GE(looks_in_a_second(true), 14);
+}
+
 /// A full log takes deletes, and what they free is used.
 TEST_F(CleaningTest, DeletesMakeRoomInAFullLog) {
   clean();
