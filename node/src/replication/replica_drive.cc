@@ -46,7 +46,7 @@ bool ReplicaManager::due() {
     due_ = wanted_.exchange(false, std::memory_order_acquire) || due_;
   }
   if (lanes_.empty() && was_appended()) due_ = true;
-  return due_ || !own_calls_.answered().empty() || stalled();
+  return due_ || !first_reactor_inbox_.answered().empty() || stalled();
 }
 
 /// Without lanes only the first reactor sends, and nobody tells it what was appended: to the head, or
@@ -85,7 +85,7 @@ bool ReplicaManager::drive_unsettled_once() {
   if (stopped_) return false;
   put_off_ = false;
   take_opened();
-  bool worked = take_own_answers();
+  bool worked = take_first_reactor_answers();
   take_fence_answer();
   take_renewals();
   if (stopped_) return true;
@@ -128,7 +128,8 @@ void ReplicaManager::take_opened() {
     SegmentReplicas& replicas = segments_[segment->id()];
     replicas.segment = segment;
     for (uint32_t i = 0; i < options_.replicas; ++i) {
-      replicas.slots.push_back(std::make_unique<ReplicaSlot>(own_calls_, *segment, i == 0));
+      replicas.slots.push_back(
+          std::make_unique<ReplicaSlot>(first_reactor_inbox_, *segment, i == 0));
     }
     if (segment->side()) {
       side_.push_back(&replicas);
@@ -141,9 +142,9 @@ void ReplicaManager::take_opened() {
 
 /// Takes the answers of the first reactor's calls for segments that are not settled. Another
 /// reactor may have taken some already.
-bool ReplicaManager::take_own_answers() {
+bool ReplicaManager::take_first_reactor_answers() {
   bool any = false;
-  std::erase_if(own_calls_.answered(), [&](ReplicaCall* call) {
+  std::erase_if(first_reactor_inbox_.answered(), [&](ReplicaCall* call) {
     first_.assert_here();
     if (!call->answered() || call->slot() == nullptr) return true;
     if (needs_no_lock(call->slot()->segment())) return false;
@@ -178,7 +179,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
     if (call->answered()) {
       take_answer_of(slot);
       worked = true;
-    } else if (call != &slot.own_call()) {
+    } else if (call != &slot.first_reactor_call()) {
       return false;  // the call's own reactor watches its deadline
     } else if (now < call->deadline()) {
       wake_at(call->deadline());
@@ -206,7 +207,7 @@ bool ReplicaManager::drive_slot(SegmentReplicas& replicas, ReplicaSlot& slot) {
 bool ReplicaManager::send(ReplicaSlot& slot) {
   const ListedServer* server = servers_.find(slot.server_id());
   if (server == nullptr || !server->locator) return false;  // apply_server_list() unplaces it
-  ReplicaCall& call = slot.own_call();
+  ReplicaCall& call = slot.first_reactor_call();
   if (call.session() == nullptr || call.session()->broken()) {
     call.set_session(rpc_.session(*server->locator, slot.server_id()));
   }

@@ -24,7 +24,7 @@ ReplicaManager::ReplicaManager(RpcClient& rpc, ServerList& servers, Options opti
       reactor_(rpc.reactor()),
       servers_(servers),
       options_(std::move(options)),
-      own_calls_(reactor_),
+      first_reactor_inbox_(reactor_),
       repairs_(options_.concurrent_repairs),
       newest_server_(options_.master_id),
       backups_({options_.refused_delay, options_.max_refused_delay, options_.max_no_frame_delay}),

@@ -338,7 +338,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool drive_unsettled() RC_REQUIRES(first_, lock_);
   bool drive_unsettled_once() RC_REQUIRES(first_, lock_);
   void take_opened() RC_REQUIRES(first_, lock_);
-  bool take_own_answers() RC_REQUIRES(first_, lock_);
+  bool take_first_reactor_answers() RC_REQUIRES(first_, lock_);
   void take_fence_answer() RC_REQUIRES(first_, lock_);
   void apply_server_list() RC_REQUIRES(first_, lock_);
   void lose_unsettled() RC_REQUIRES(first_, lock_);
@@ -465,7 +465,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
 
   ReactorRole first_;
   bool due_ RC_GUARDED_BY(first_) = true;
-  CallInbox own_calls_ RC_GUARDED_BY(first_);
+  CallInbox first_reactor_inbox_ RC_GUARDED_BY(first_);
   bool list_changed_ RC_GUARDED_BY(first_) = false;
   std::optional<Status> condemned_why_ RC_GUARDED_BY(first_);
   std::vector<uint64_t> broken_ RC_GUARDED_BY(first_);

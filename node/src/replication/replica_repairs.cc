@@ -46,14 +46,14 @@ bool ReplicaManager::drive_settled() {
   return worked || put_off_;
 }
 
-/// Takes the answers of the first reactor's calls that take_own_answers() left: those for settled
-/// and side segments.
+/// Takes the answers of the first reactor's calls that take_first_reactor_answers() left: those for
+/// settled and side segments.
 bool ReplicaManager::take_settled_answers() {
-  const bool any = !own_calls_.answered().empty();
-  for (ReplicaCall* call : own_calls_.answered()) {
+  const bool any = !first_reactor_inbox_.answered().empty();
+  for (ReplicaCall* call : first_reactor_inbox_.answered()) {
     if (call->answered() && call->slot() != nullptr) take_answer_of(*call->slot());
   }
-  own_calls_.answered().clear();
+  first_reactor_inbox_.answered().clear();
   return any;
 }
 
@@ -138,7 +138,7 @@ void ReplicaManager::forget(SegmentReplicas& replicas) {
       given_up_.push_back({replicas.segment->id(), slot->server_id()});
       unplace(*slot, ReplicaEvent::kLost);
     }
-    std::erase(own_calls_.answered(), &slot->own_call());
+    std::erase(first_reactor_inbox_.answered(), &slot->first_reactor_call());
   }
   for (const uint64_t server_id : replicas.lost_backups) backups_.not_missed(server_id);
   settled_counts_.take_away(replicas.counted);
@@ -415,7 +415,7 @@ void ReplicaManager::check_backup(uint64_t server_id) {
   for (size_t i = 0; i < looks; ++i) {
     ReplicaSlot& slot = *backups_.next_on(server_id);
     if (!slot.closed() || !slot.segment().closed_durable()) continue;
-    if (slot.call() == &slot.own_call() && !slot.call()->answered() &&
+    if (slot.call() == &slot.first_reactor_call() && !slot.call()->answered() &&
         reactor_.now() >= slot.call()->deadline()) {
       slot.drop_call();  // unanswered since the last round; whether the backup is dead is for the
                          // coordinator to decide

@@ -75,7 +75,7 @@ void ReplicaSlot::put_on(uint64_t server_id, Locator locator, std::string failur
 
 void ReplicaSlot::unplace(ReplicaEvent why) {
   drop_call();
-  own_.set_session(nullptr);
+  first_reactor_call_.set_session(nullptr);
   happened(why);
   told_holders_ = {};
   may_end_log_ = false;
@@ -185,7 +185,7 @@ void ReplicaSlot::drop_call() {
   ReplicaCall* call = std::exchange(call_, nullptr);
   if (call == nullptr) return;
   happened(ReplicaEvent::kOutcomeUnknown);
-  if (call == &own_) {
+  if (call == &first_reactor_call_) {
     call->retract();  // only the first reactor drops calls, so it may retract its own
   } else {
     call->let_go();

@@ -27,7 +27,7 @@ class ReplicaSlot {
  public:
   /// `first`: the inbox of the first reactor, whose call sends what only that reactor may send.
   ReplicaSlot(CallInbox& first, log::Segment& segment, bool primary)
-      : segment_(&segment), primary_(primary), own_(first) {}
+      : segment_(&segment), primary_(primary), first_reactor_call_(first) {}
   ReplicaSlot(const ReplicaSlot&) = delete;
   ReplicaSlot& operator=(const ReplicaSlot&) = delete;
 
@@ -104,8 +104,8 @@ class ReplicaSlot {
 
   /// The call that this slot waits for, in flight or answered; null if there is none.
   ReplicaCall* call() const { return call_; }
-  /// The first reactor's call.
-  ReplicaCall& own_call() { return own_; }
+  /// The call that the first reactor sends.
+  ReplicaCall& first_reactor_call() { return first_reactor_call_; }
   /// The outcome of a call.
   struct Answer {
     Status status;  // OK: the message's content is acknowledged now
@@ -151,7 +151,7 @@ class ReplicaSlot {
   wire::Holders telling_holders_;  // in the message in flight
   wire::Holders told_holders_;     // acknowledged by the backup
   ReplicaCall* call_ = nullptr;
-  ReplicaCall own_;
+  ReplicaCall first_reactor_call_;
 };
 
 }  // namespace ramcloud
