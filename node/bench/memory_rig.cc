@@ -90,7 +90,7 @@ MemoryRig::MemoryRig(const MemoryRigOptions& options)
   log_.start();
   if (!store_.take_tablet(kTable, 0, ~uint64_t{0}).ok()) give_up("the tablet was refused");
   if (options.cleaning == Cleaning::kOff) return;
-  log_.set_cleaning_helps(true, log_.news());
+  log_.set_cleaning_helps(true, log_.segment_changes());
   if (options.cleaner_threads > 0) thread_ = Thread("cleaner", [this] { run_cleaner(); });
 }
 

@@ -324,7 +324,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& o
 /// Decides what to do, and begins a pass if that is the decision.
 Cleaner::Begun Cleaner::begin() {
   const MutexGuard guard(mutex_);
-  const uint64_t news = log_.news();
+  const uint64_t news = log_.segment_changes();
   Begun begun;
   // Not earlier: to read each segment as it closes costs writers memory bandwidth.
   const bool near = cleaning_is_near(options_.balancer, figures(log_.memory()));

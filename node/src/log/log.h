@@ -263,15 +263,15 @@ class Log {
   /// looked last. Any thread. False at first.
   bool cleaning_helps() const {
     return cleaning_helps_.load(std::memory_order_relaxed) ||
-           news() > judged_at_.load(std::memory_order_relaxed);
+           segment_changes() > judged_at_.load(std::memory_order_relaxed);
   }
-  /// For the cleaner: its finding when news() was `news`.
-  void set_cleaning_helps(bool helps, uint64_t news) {
-    judged_at_.store(news, std::memory_order_relaxed);
+  /// For the cleaner: its finding when segment_changes() was `changes`.
+  void set_cleaning_helps(bool helps, uint64_t changes) {
+    judged_at_.store(changes, std::memory_order_relaxed);
     cleaning_helps_.store(helps, std::memory_order_relaxed);
   }
-  /// Rises when a segment enters or leaves, or loses a step of live bytes.
-  uint64_t news() const { return changed_segments_.marks(); }
+  /// Counts changes: a segment enters or leaves, or loses a step of live bytes.
+  uint64_t segment_changes() const { return changed_segments_.marks(); }
   /// @}
 
   /// @name Resizing (docs/design/log.md#resize)

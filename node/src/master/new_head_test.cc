@@ -149,11 +149,11 @@ TEST_F(NewHeadWithoutMemory, IsRefused) {
 }
 
 TEST_F(NewHeadWithoutMemory, IsWaitedForWhileCleaningHelps) {
-  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  parts_.log.set_cleaning_helps(true, parts_.log.segment_changes());
   tasks_.spawn(ask());
   sim_.run_for(1s);
   ASSERT_FALSE(answered_);
-  parts_.log.set_cleaning_helps(false, parts_.log.news());
+  parts_.log.set_cleaning_helps(false, parts_.log.segment_changes());
   ASSERT_TRUE(sim_.run_until([this] { return answered_; }, 10ms));
   ASSERT_FALSE(head_.has_value());
   EXPECT_EQ(head_.error(), StatusCode::kRetry);

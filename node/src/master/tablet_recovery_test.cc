@@ -342,7 +342,7 @@ class ShortOfCleanMemory : public testing::RecoveryFixture {
 };
 
 TEST_F(ShortOfCleanMemory, ThePartWaitsForCleaning) {
-  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  parts_.log.set_cleaning_helps(true, parts_.log.segment_changes());
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
   run_for(1s);
   ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying) << "there is no room, and may be";
@@ -357,11 +357,11 @@ TEST_F(ShortOfCleanMemory, ThePartWaitsForCleaning) {
 }
 
 TEST_F(ShortOfCleanMemory, WithNothingToCleanThePartFails) {
-  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  parts_.log.set_cleaning_helps(true, parts_.log.segment_changes());
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
   run_for(1s);
   ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
-  parts_.log.set_cleaning_helps(false, parts_.log.news());
+  parts_.log.set_cleaning_helps(false, parts_.log.segment_changes());
   ASSERT_TRUE(reaches(7, RecoveryPhase::kFailed));
   EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kOutOfMemory));
   expect_invariants();
@@ -369,7 +369,7 @@ TEST_F(ShortOfCleanMemory, WithNothingToCleanThePartFails) {
 
 /// Passes wait, for replicas without a frame perhaps: another server may have memory for the part.
 TEST_F(ShortOfCleanMemory, WhenCleaningFreesNothingThePartFails) {
-  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  parts_.log.set_cleaning_helps(true, parts_.log.segment_changes());
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
   run_for(9s);
   ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
@@ -380,7 +380,7 @@ TEST_F(ShortOfCleanMemory, WhenCleaningFreesNothingThePartFails) {
 }
 
 TEST_F(ShortOfCleanMemory, WhoIsGivenUpWaitsNoLonger) {
-  parts_.log.set_cleaning_helps(true, parts_.log.news());
+  parts_.log.set_cleaning_helps(true, parts_.log.segment_changes());
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
   run_for(1s);
   ASSERT_EQ(abort(7), StatusCode::kOk);

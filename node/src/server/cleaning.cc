@@ -28,7 +28,7 @@ Cleaning::Cleaning(Reactor& first, Epochs& epochs, Master& master, MetricsRegist
 }
 
 void Cleaning::start() {
-  log_.set_cleaning_helps(true, log_.news());
+  log_.set_cleaning_helps(true, log_.segment_changes());
   if (thread_count_ == 0) {
     in_turns_ = std::make_unique<log::Cleaner::Worker>(cleaner_);
     timer_.start_after(kShortestSleep);
