@@ -223,9 +223,10 @@ struct CoordinatorProcess::Impl {
             runtime.metrics(), [this] { return runtime.trace_json(); },
             [this] { return runtime.check_turns(); },
             [this] {
-              return node && node->useful() ? std::string()
-                                            : "not the leader, and no leader is known: check "
-                                              "whether the metadata store is reachable";
+              return node && node->serves_or_redirects()
+                         ? std::string()
+                         : "not the leader, and no leader is known: check "
+                           "whether the metadata store is reachable";
             },
             options.limits.http),
         rpc(runtime.reactor(), runtime.transport()) {}

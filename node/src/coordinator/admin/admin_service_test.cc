@@ -117,7 +117,7 @@ TEST_F(AdminServiceTest, AStandbyNamesTheLeaderAndTheClientFollows) {
   MetricsRegistry metrics;
   CoordinatorNode standby(rpc, transport, store, metrics, {}, [](const Status&) { FAIL(); });
   standby.start();
-  reactor.run_until([&] { return standby.useful(); });
+  reactor.run_until([&] { return standby.serves_or_redirects(); });
   EXPECT_FALSE(standby.is_leading());
   EXPECT_EQ(
       standby.redirect(Side::kInside).to_string(),

@@ -152,7 +152,7 @@ void CoordinatorNode::end_leadership() {
 void CoordinatorNode::shut_down(std::function<void()> done) {
   scope_.cancel_all();
   end_leadership();
-  useful_ = false;
+  serves_or_redirects_ = false;
   scope_.spawn(give_up(std::move(done)));
 }
 
@@ -176,7 +176,7 @@ void CoordinatorNode::show() {
   is_leading_ = coordinator_ != nullptr && coordinator_->ready();
   *leading_gauge_ = is_leading_.load();
   const bool silent = store_silent_since_ && reactor_.now() - *store_silent_since_ >= kStoreSilence;
-  useful_ = is_leading_ || (leader_ && !silent);
+  serves_or_redirects_ = is_leading_ || (leader_ && !silent);
 }
 
 // ---- answering ----------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class CoordinatorNode final : public RequestHandler {
   /// because the leader may have changed.
   static constexpr Duration kStoreSilence = 10s;
   /// True if it leads, or is a standby and knows the leader. Any thread.
-  bool useful() const { return useful_; }
+  bool serves_or_redirects() const { return serves_or_redirects_; }
   /// Leads and is ready. Any thread.
   bool is_leading() const { return is_leading_; }
 
@@ -88,7 +88,7 @@ class CoordinatorNode final : public RequestHandler {
   Counter& lost_;
   Counter& redirected_;
   std::shared_ptr<std::atomic<bool>> leading_gauge_;  // shared with the metrics, which outlive us
-  std::atomic<bool> useful_{false};
+  std::atomic<bool> serves_or_redirects_{false};
   std::atomic<bool> is_leading_{false};
   std::unique_ptr<ServiceRegistry> registry_;  // services of coordinator_
   std::unique_ptr<Coordinator> coordinator_;   // only while we lead

@@ -44,10 +44,10 @@ class StandbyTest : public ::testing::Test {
  protected:
   StandbyTest() {
     node_.start();
-    EXPECT_TRUE(world_.run_until([&] { return node_.useful(); }));
+    EXPECT_TRUE(world_.run_until([&] { return node_.serves_or_redirects(); }));
   }
   bool useful_for(Duration d) {
-    return !world_.run_until([&] { return !node_.useful(); }, d);
+    return !world_.run_until([&] { return !node_.serves_or_redirects(); }, d);
   }
 
   FakeCluster world_;
@@ -68,13 +68,13 @@ TEST_F(StandbyTest, IsReadyForAsLongAsTheStoreSaysWhoLeads) {
 TEST_F(StandbyTest, IsNotReadyOnceTheStoreIsSilentForLong) {
   store_.answers = false;
   EXPECT_TRUE(useful_for(CoordinatorNode::kStoreSilence / 2)) << "it may be a moment only";
-  EXPECT_TRUE(
-      world_.run_until([&] { return !node_.useful(); }, 2 * CoordinatorNode::kStoreSilence));
+  EXPECT_TRUE(world_.run_until([&] { return !node_.serves_or_redirects(); },
+                               2 * CoordinatorNode::kStoreSilence));
   EXPECT_EQ(node_.redirect(Side::kInside).message(),
             "this coordinator is a standby; the leader is tcp:host=10.0.0.9,port=11100")
       << "it may be this one that is cut off";
   store_.answers = true;
-  EXPECT_TRUE(world_.run_until([&] { return node_.useful(); }));
+  EXPECT_TRUE(world_.run_until([&] { return node_.serves_or_redirects(); }));
   EXPECT_TRUE(useful_for(2 * CoordinatorNode::kStoreSilence));
 }
 
