@@ -62,9 +62,10 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
       tables_(reactor_, state_, ledger_, table_writer_, notifier_, changes_),
       detector_(rpc, state_, ledger_, term_claims_, membership_, notifier_, changes_, metrics,
                 options_.detector),
-      restating_(
+      import_reconciliation_(
           rpc, state_, ledger_, table_writer_, term_claims_, notifier_, changes_,
-          [this] { detector_.watch_all(); }, [this] { begin_to_order(); }, options_.restating),
+          [this] { detector_.watch_all(); }, [this] { begin_to_order(); },
+          options_.import_reconciliation),
       volume_releases_(rpc, state_, ledger_, options_.volume_releases),
       recoveries_(rpc, state_, ledger_, table_writer_, term_claims_, changes_, metrics,
                   options_.recoveries),
@@ -99,7 +100,7 @@ Task<Status> Coordinator::start(uint64_t leadership) {
                                    {"term", state_.term},
                                    {"servers", state_.servers.size()},
                                    {"tables", state_.tables.size()}});
-  const bool imported = restating_.start();
+  const bool imported = import_reconciliation_.start();
   detector_.watch_all();
   if (!imported) begin_to_order();
   changes_.status_changed();
@@ -132,14 +133,14 @@ void Coordinator::set_admin_addresses(std::string inside, std::string outside) {
 
 Task<Result<wire::TableInfo>> Coordinator::create_table(std::string name, uint32_t span, Side side,
                                                         Time deadline) {
-  if (Status may = restating_.check(); !may.ok()) co_return fail(std::move(may));
+  if (Status may = import_reconciliation_.check(); !may.ok()) co_return fail(std::move(may));
   const auto id = co_await tables_.create(std::move(name), span, deadline);
   if (!id) co_return fail(id.error());
   co_return state_.table_info(state_.tables.at(*id), side);
 }
 
 Task<Status> Coordinator::drop_table(std::string name, Time deadline) {
-  if (Status may = restating_.check(); !may.ok()) co_return may;
+  if (Status may = import_reconciliation_.check(); !may.ok()) co_return may;
   co_return co_await tables_.drop(std::move(name), deadline);
 }
 
@@ -297,14 +298,14 @@ Task<void> Coordinator::answer_drop(ReplyHandle handle, std::string name, Time d
 
 void Coordinator::on_list_tables(const Request& request) {
   wire::ListTablesRequest message;
-  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   reply_message(registry_.transport(), request.reply,
                 state_.list_tables(message, request.reply.side));
 }
 
 void Coordinator::on_get_table(const Request& request) {
   wire::GetTableRequest message;
-  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   const TableRecord* table = nullptr;
   if (!message.name.empty()) {
     table = state_.find_table(message.name);
@@ -324,7 +325,7 @@ void Coordinator::on_get_table(const Request& request) {
 
 void Coordinator::on_enlist(const Request& request) {
   wire::EnlistRequest message;
-  if (!accept_if(restating_.check_enlisting(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check_enlisting(), request, message)) return;
   if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, membership_.enlist(std::move(message), deadline_of(request))));
 }
@@ -332,21 +333,21 @@ void Coordinator::on_enlist(const Request& request) {
 void Coordinator::on_get_server_list(const Request& request) {
   wire::GetServerListRequest message;
   if (!accept(request, message)) return;
-  restating_.note(message.server_id, message.locator);
-  if (!accept_if(restating_.check(), request, message)) return;
+  import_reconciliation_.note(message.server_id, message.locator);
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   reply_message(registry_.transport(), request.reply, state_.server_list());
 }
 
 void Coordinator::on_raise_replication_epoch(const Request& request) {
   wire::RaiseReplicationEpochRequest message;
-  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, replication_epochs_.raise(message, deadline_of(request))));
 }
 
 void Coordinator::on_get_recovered(const Request& request) {
   wire::GetRecoveredRequest message;
-  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   if (message.master_ids.size() > wire::GetRecoveredRequest::kMaxIdsAtOnce) {
     return refuse(request.reply, {StatusCode::kInvalidArgument,
                                   fmt::format("master_ids has {} ids; at most {} are accepted",
@@ -359,7 +360,7 @@ void Coordinator::on_get_recovered(const Request& request) {
 
 void Coordinator::on_stop_serving(const Request& request) {
   wire::StopServingRequest message;
-  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   if (!accept_to_wait(request, message)) return;
   scope_.spawn(answer(request.reply, membership_.stop_serving(message, deadline_of(request))));
 }
@@ -379,7 +380,7 @@ void Coordinator::on_report_server(const Request& request) {
 /// moment, so no other coordinator can have condemned the server.
 void Coordinator::on_grant_lease(const Request& request) {
   wire::GrantLeaseRequest message;
-  if (!accept_if(restating_.check(), request, message)) return;
+  if (!accept_if(import_reconciliation_.check(), request, message)) return;
   if (state_.up_server(message.server_id) == nullptr) {
     return refuse(request.reply,
                   {StatusCode::kCrashed,

@@ -10,10 +10,10 @@
 #include "base/metrics.h"
 #include "coordinator/core/cluster_view.h"
 #include "coordinator/core/failure_detector.h"
+#include "coordinator/core/import_reconciliation.h"
 #include "coordinator/core/membership.h"
 #include "coordinator/core/recoveries.h"
 #include "coordinator/core/replication_epochs.h"
-#include "coordinator/core/restating.h"
 #include "coordinator/core/retirement.h"
 #include "coordinator/core/tables.h"
 #include "coordinator/core/term_claims.h"
@@ -31,7 +31,7 @@ class Coordinator final : private ChangeListener {
     FailureDetector::Options detector;
     Notifier::Options notifier;
     Retirement::Options retirement;
-    Restating::Options restating;
+    ImportReconciliation::Options import_reconciliation;
     VolumeReleases::Options volume_releases;
     RecoveryOptions recoveries;
     Duration longest_wait = 60s;  // for a call without a deadline
@@ -168,7 +168,7 @@ class Coordinator final : private ChangeListener {
   ReplicationEpochs replication_epochs_;
   Tables tables_;
   FailureDetector detector_;
-  Restating restating_;
+  ImportReconciliation import_reconciliation_;
   VolumeReleases volume_releases_;
   Recoveries recoveries_;
   Counter& condemned_by_operator_;

@@ -1,6 +1,6 @@
 // Conclusions from the answers of live servers after an import of older metadata: which servers
-// there are, and who owns which tablets. Pure functions; restating.h asks the servers and writes
-// the result. docs/design/coordinator.md#imports.
+// there are, and who owns which tablets. Pure functions; import_reconciliation.h asks the servers
+// and writes the result. docs/design/coordinator.md#imports.
 #pragma once
 
 #include <compare>

@@ -17,7 +17,7 @@
 
 namespace ramcloud {
 
-class Restating {
+class ImportReconciliation {
  public:
   struct Options {
     /// For this long no server is given up and none enlists, so that servers that the metadata does
@@ -27,9 +27,10 @@ class Restating {
   };
   /// `on_list_changed` is called after every change of the server list, `on_done` when live servers
   /// have restated what they own and all of it is durable.
-  Restating(RpcClient& rpc, ClusterState& state, Ledger& ledger, TableWriter& writer,
-            TermClaims& term_claims, Notifier& notifier, Changes& changes,
-            std::function<void()> on_list_changed, std::function<void()> on_done, Options options)
+  ImportReconciliation(RpcClient& rpc, ClusterState& state, Ledger& ledger, TableWriter& writer,
+                       TermClaims& term_claims, Notifier& notifier, Changes& changes,
+                       std::function<void()> on_list_changed, std::function<void()> on_done,
+                       Options options)
       : reactor_(rpc.reactor()),
         rpc_(rpc),
         state_(state),

@@ -1,4 +1,4 @@
-#include "coordinator/core/restating.h"
+#include "coordinator/core/import_reconciliation.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ constexpr Duration kRetryMax = 500ms;
 
 }  // namespace
 
-bool Restating::start() {
+bool ImportReconciliation::start() {
   if (!state_.restate) return false;
   grace_ends_ = reactor_.now() + options_.grace;
   state_.no_verdict_before = grace_ends_;
@@ -36,23 +36,23 @@ bool Restating::start() {
   return true;
 }
 
-Status Restating::check() const {
+Status ImportReconciliation::check() const {
   if (!state_.restate) return {};
   return {StatusCode::kRetry,
           "the metadata was imported, and not all live servers have said yet what they own"};
 }
 
-Status Restating::check_enlisting() const {
+Status ImportReconciliation::check_enlisting() const {
   return grace_is_over() ? Status() : check();
 }
 
-void Restating::note(uint64_t server_id, const std::string& locator) {
+void ImportReconciliation::note(uint64_t server_id, const std::string& locator) {
   if (!state_.restate || server_id == 0 || state_.servers.contains(server_id)) return;
   const auto at = parse_locator(locator);
   if (at && asked_.insert(server_id).second) scope_.spawn(ask(server_id, *at));
 }
 
-Task<void> Restating::run() {
+Task<void> ImportReconciliation::run() {
   for (;;) {
     ask_those_who_are_up();
     if (grace_is_over() && !co_await add_silent()) co_return;
@@ -68,7 +68,7 @@ Task<void> Restating::run() {
   on_done_();
 }
 
-void Restating::ask_those_who_are_up() {
+void ImportReconciliation::ask_those_who_are_up() {
   for (auto& [id, server] : state_.servers) {
     if (!server.up()) continue;
     server.restated = server.restated || server.enlisted_now || said_.contains(id);
@@ -82,7 +82,7 @@ void Restating::ask_those_who_are_up() {
 
 /// True if all servers that are UP have answered. The list of any of them names all servers, so no
 /// unknown server is missing.
-bool Restating::all_said() const {
+bool ImportReconciliation::all_said() const {
   const bool all = std::ranges::all_of(state_.servers, [](const auto& entry) {
     return !entry.second.up() || entry.second.restated;
   });
@@ -93,7 +93,7 @@ bool Restating::all_said() const {
   return listed || grace_is_over();
 }
 
-Task<void> Restating::ask(uint64_t server_id, Locator at) {
+Task<void> ImportReconciliation::ask(uint64_t server_id, Locator at) {
   BackOff back_off(kRetryMin, kRetryMax);
   wire::RestateRequest request;
   while (state_.restate) {
@@ -126,7 +126,7 @@ Task<void> Restating::ask(uint64_t server_id, Locator at) {
 }
 
 /// False: another coordinator leads.
-Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
+Task<bool> ImportReconciliation::heard(uint64_t server_id, wire::Restatement said) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   if (!state_.restate || said_.contains(server_id)) co_return true;
   ListedSince since = listed_since(state_, said.list);
@@ -159,7 +159,7 @@ Task<bool> Restating::heard(uint64_t server_id, wire::Restatement said) {
 
 /// Adds servers that others list as UP and that have not answered. Then failure detection watches
 /// them, and their volumes are recognised when they come back.
-Task<bool> Restating::add_silent() {
+Task<bool> ImportReconciliation::add_silent() {
   if (unknown_.empty()) co_return true;
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   std::vector<ServerRecord> records;
@@ -172,7 +172,8 @@ Task<bool> Restating::add_silent() {
 
 /// Writes server records. Ids above the known ones are not assigned, because unknown servers may
 /// have them.
-Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers) {
+Task<bool> ImportReconciliation::write(const AsyncMutex::Lock& lock,
+                                       std::vector<ServerRecord> servers) {
   for (size_t at = 0; at < servers.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(servers.size(), at + kRecordsAtOnce);
     IdsRecord ids = state_.ids;
@@ -205,7 +206,7 @@ Task<bool> Restating::write(const AsyncMutex::Lock& lock, std::vector<ServerReco
 
 /// Raises the counters above everything that a live server reported, so that nothing is assigned
 /// twice, even if one export is imported twice.
-Task<bool> Restating::pass_what_was_heard(const AsyncMutex::Lock& lock) {
+Task<bool> ImportReconciliation::pass_what_was_heard(const AsyncMutex::Lock& lock) {
   const Heard heard = heard_by(said_);
   if (heard.revision >= ledger_.next_revision()) {
     RC_SOMETIMES("coordinator.imported_metadata_was_imported_before");
@@ -228,7 +229,7 @@ Task<bool> Restating::pass_what_was_heard(const AsyncMutex::Lock& lock) {
   co_return true;
 }
 
-ReplicationEpochRecord Restating::held_epoch(uint64_t server_id) const {
+ReplicationEpochRecord ImportReconciliation::held_epoch(uint64_t server_id) const {
   const auto held = state_.replication_epochs.find(server_id);
   if (held != state_.replication_epochs.end()) return held->second;
   ReplicationEpochRecord none;
@@ -238,7 +239,7 @@ ReplicationEpochRecord Restating::held_epoch(uint64_t server_id) const {
 
 /// The fence that each master reports as confirmed. For masters that outlived the export and report
 /// none, the export's value is used.
-std::vector<ReplicationEpochRecord> Restating::restated_epochs() const {
+std::vector<ReplicationEpochRecord> ImportReconciliation::restated_epochs() const {
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
     if (said.epoch == 0 || state_.up_server(id) == nullptr) continue;
@@ -264,7 +265,7 @@ std::vector<ReplicationEpochRecord> Restating::restated_epochs() const {
   return epochs;
 }
 
-Task<bool> Restating::write_epochs(const AsyncMutex::Lock& lock) {
+Task<bool> ImportReconciliation::write_epochs(const AsyncMutex::Lock& lock) {
   const std::vector<ReplicationEpochRecord> epochs = restated_epochs();
   for (size_t at = 0; at < epochs.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(epochs.size(), at + kRecordsAtOnce);
@@ -278,7 +279,8 @@ Task<bool> Restating::write_epochs(const AsyncMutex::Lock& lock) {
   co_return true;
 }
 
-Task<bool> Restating::write_tables(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables) {
+Task<bool> ImportReconciliation::write_tables(const AsyncMutex::Lock& lock,
+                                              std::vector<TableRecord> tables) {
   std::vector<std::pair<uint64_t, std::string>> shown;
   for (TableRecord& table : tables) {
     table.revision = 0;  // gets a new revision
@@ -294,7 +296,7 @@ Task<bool> Restating::write_tables(const AsyncMutex::Lock& lock, std::vector<Tab
   co_return true;
 }
 
-bool Restating::spoke(uint64_t server_id) const {
+bool ImportReconciliation::spoke(uint64_t server_id) const {
   const auto said = said_.find(server_id);
   if (said != said_.end() && said->second.server_id == server_id) return true;
   const auto server = state_.servers.find(server_id);
@@ -303,7 +305,7 @@ bool Restating::spoke(uint64_t server_id) const {
 
 /// Servers that did not restate what they own may have got more tablets since the export. Their
 /// replicas may be the only copies of those.
-std::vector<ServerRecord> Restating::unaccounted() const {
+std::vector<ServerRecord> ImportReconciliation::unaccounted() const {
   std::vector<ServerRecord> records;
   for (const auto& [id, server] : state_.servers) {
     if (spoke(id) || !server.record.accounted) continue;
@@ -315,7 +317,7 @@ std::vector<ServerRecord> Restating::unaccounted() const {
 }
 
 /// If the leader dies in between, the next leader asks again; everything here is idempotent.
-Task<bool> Restating::finish(const AsyncMutex::Lock& lock) {
+Task<bool> ImportReconciliation::finish(const AsyncMutex::Lock& lock) {
   if (!co_await pass_what_was_heard(lock)) co_return false;
   const Owned owned = owned_by(state_, said_, outlived_export_);
   for (const std::string& note : owned.notes) {

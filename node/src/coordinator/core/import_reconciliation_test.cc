@@ -1,5 +1,5 @@
 // Imports of older metadata: the leader's questions to live servers, and its decisions.
-#include "coordinator/core/restating.h"
+#include "coordinator/core/import_reconciliation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -177,7 +177,7 @@ TEST_F(CoordinatorTest, AfterAnImportDeadServersHoldNothingUpForLong) {
   cluster.stop_coordinator();
   cluster.kill_server(server(2));
   ASSERT_TRUE(cluster.import_records(exported).ok());
-  cluster.run_for(cluster.options.restating.grace - 1s);
+  cluster.run_for(cluster.options.import_reconciliation.grace - 1s);
   EXPECT_FALSE(crashed(3));
   EXPECT_TRUE(state().detection.suspect);
   ASSERT_TRUE(orders_again());
