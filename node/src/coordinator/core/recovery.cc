@@ -229,14 +229,14 @@ Task<void> Recovery::run_part(Running& running, Time not_before) {
 
 /// Plans and orders parts. False: nothing was ordered.
 Task<bool> Recovery::order_parts(const FoundLog& log) {
-  const LostLog lost_log = estimate(log);
+  const PlanInput input = estimate(log);
   PlanLimits limits = shared_.options.plan;
   size_t tablets = 0;
   for (const auto& [id, table] : state_.tables) tablets += table.tablets.size();
   limits.splits = std::min(limits.splits, kMaxTablets - std::min(kMaxTablets, tablets));
   // A piece that is a little larger than its part may be would need another frame.
   if (frames_.limited()) limits.piece_bytes = FrameBudget::kLeast / 2;
-  RecoveryPlan plan = plan_recovery(lost_log, limits);
+  RecoveryPlan plan = plan_recovery(input, limits);
   const FrameBudget::Limit frames = frames_.limit();
   if (plan.parts.empty()) {
     if (running() == 0) show(Phase::kWaiting, "no server that is UP can take tablets");
@@ -263,7 +263,7 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   progress.bytes_total = log.bytes;
   progress.needed_bytes = bytes_of(lost());
   progress.free_bytes = 0;
-  for (const RecoveryMaster& master : lost_log.masters) progress.free_bytes += master.free_bytes;
+  for (const RecoveryMaster& master : input.masters) progress.free_bytes += master.free_bytes;
   show_parts();
   co_return true;
 }
@@ -279,9 +279,9 @@ Time Recovery::lease_over_at(const FoundLog& log) const {
 }
 
 /// Estimates the log of the remaining ranges by their share of the hashes that were lost at first.
-LostLog Recovery::estimate(const FoundLog& log) {
-  LostLog estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
-                    masters(), weights_};
+PlanInput Recovery::estimate(const FoundLog& log) {
+  PlanInput estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
+                      masters(), weights_};
   const double hashes = hashes_of(estimated.tablets);
   hashes_at_first_ = std::max(hashes_at_first_, hashes);
   const double share = hashes / hashes_at_first_;

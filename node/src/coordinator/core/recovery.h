@@ -96,7 +96,7 @@ class Recovery {
   Task<void> run_part(Running& running, Time not_before);
   bool runs_on(uint64_t server_id) const;
   Time lease_over_at(const FoundLog& log) const;
-  LostLog estimate(const FoundLog& log);
+  PlanInput estimate(const FoundLog& log);
   std::vector<RecoveryMaster> masters();
   Task<bool> split(const RecoveryPlan& plan);
   Task<bool> begin(RecoveryPlan& plan, uint64_t attempt);

@@ -20,20 +20,20 @@ struct Piece {
 };
 
 /// The weight of a log: by bytes or by entries, whichever fills a part first.
-double weight_of(const LostLog& log, const PlanLimits& limits) {
-  const double by_entries = static_cast<double>(log.entries) *
+double weight_of(const PlanInput& input, const PlanLimits& limits) {
+  const double by_entries = static_cast<double>(input.entries) *
                             static_cast<double>(limits.part_bytes) /
                             static_cast<double>(limits.part_entries);
-  return std::max(static_cast<double>(log.bytes), by_entries);
+  return std::max(static_cast<double>(input.bytes), by_entries);
 }
 
-std::vector<Piece> estimate(const LostLog& log, double weight) {
+std::vector<Piece> estimate(const PlanInput& input, double weight) {
   double hashes = 0;
-  for (const LostRange& range : log.tablets) hashes += static_cast<double>(width(range)) + 1;
+  for (const LostRange& range : input.tablets) hashes += static_cast<double>(width(range)) + 1;
   std::vector<Piece> pieces;
-  for (const LostRange& range : log.tablets) {
+  for (const LostRange& range : input.tablets) {
     const double share = (static_cast<double>(width(range)) + 1) / hashes;
-    pieces.push_back({range, weight * share * weight_in(log.weights, range.table_id)});
+    pieces.push_back({range, weight * share * weight_in(input.weights, range.table_id)});
   }
   return pieces;
 }
@@ -61,20 +61,20 @@ std::vector<uint64_t> cuts(const LostRange& range, uint64_t pieces) {
   return at;
 }
 
-std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double weight,
+std::vector<Piece> split(const PlanInput& input, const PlanLimits& limits, double weight,
                          RecoveryPlan& plan) {
   std::vector<Piece> pieces;
   auto target = static_cast<double>(limits.part_bytes);
-  const bool few = log.tablets.size() < log.masters.size();
-  if (few && log.bytes > limits.split_above) {
-    target = std::min(target, weight / static_cast<double>(log.masters.size()));
+  const bool few = input.tablets.size() < input.masters.size();
+  if (few && input.bytes > limits.split_above) {
+    target = std::min(target, weight / static_cast<double>(input.masters.size()));
   }
   // No server can take more at once.
-  const uint64_t most = std::ranges::max(log.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
+  const uint64_t most = std::ranges::max(input.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
   const uint64_t smallest = std::min(limits.piece_bytes, std::max(most, limits.least_piece_bytes));
   target = std::min(target, static_cast<double>(std::max(most, smallest)));
   size_t budget = limits.splits;
-  for (const Piece& tablet : estimate(log, weight)) {
+  for (const Piece& tablet : estimate(input, weight)) {
     const uint64_t count = std::min<uint64_t>(pieces_of(tablet, target, smallest), budget + 1);
     budget -= count - 1;
     uint64_t begin = tablet.range.start_hash;
@@ -92,8 +92,8 @@ std::vector<Piece> split(const LostLog& log, const PlanLimits& limits, double we
 /// Distributes the pieces: the largest first, each to the server that is filled least by it.
 class Sharing {
  public:
-  Sharing(const LostLog& log, const PlanLimits& limits) : limits_(limits) {
-    for (const RecoveryMaster& master : log.masters) {
+  Sharing(const PlanInput& input, const PlanLimits& limits) : limits_(limits) {
+    for (const RecoveryMaster& master : input.masters) {
       Share& share = shares_.emplace_back();
       share.part.server_id = master.server_id;
       share.free = std::max<double>(1, static_cast<double>(master.free_bytes));
@@ -165,19 +165,19 @@ void learn_weights(std::map<uint64_t, double>& weights, const PlannedPart& part,
   for (const uint64_t table : tables) weights[table] = weight_in(weights, table) * more;
 }
 
-RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits) {
+RecoveryPlan plan_recovery(const PlanInput& input, const PlanLimits& limits) {
   RecoveryPlan plan;
-  if (log.masters.empty()) {
-    plan.left_over = log.tablets.size();
+  if (input.masters.empty()) {
+    plan.left_over = input.tablets.size();
     return plan;
   }
   // Without a log all tablets have the same weight.
-  const double weight = std::max(weight_of(log, limits), 1.0);
-  std::vector<Piece> pieces = split(log, limits, weight, plan);
+  const double weight = std::max(weight_of(input, limits), 1.0);
+  std::vector<Piece> pieces = split(input, limits, weight, plan);
   std::ranges::sort(pieces, {}, [](const Piece& piece) {
     return std::tuple(-piece.bytes, piece.range.table_id, piece.range.start_hash);
   });
-  Sharing sharing(log, limits);
+  Sharing sharing(input, limits);
   for (const Piece& piece : pieces) plan.left_over += sharing.add(piece) ? 0 : 1;
   plan.parts = sharing.take();
   return plan;

@@ -25,9 +25,11 @@ struct RecoveryMaster {
   uint64_t most_bytes = ~uint64_t{0};
 };
 
-struct LostLog {
+/// What a plan is made from: the ranges to recover, the part of the log that they have, and the
+/// servers that can take them.
+struct PlanInput {
   std::vector<LostRange> tablets;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;    // estimated
   uint64_t entries = 0;  // estimated
   std::vector<RecoveryMaster> masters;
   /// By table: how many times the average a hash has, where that turned out to be more.
@@ -74,6 +76,6 @@ void learn_weights(std::map<uint64_t, double>& weights, const PlannedPart& part,
 
 /// At least one range is in a part if there is a master. A range that exceeds the limits and cannot
 /// be split any more is alone in its part.
-RecoveryPlan plan_recovery(const LostLog& log, const PlanLimits& limits);
+RecoveryPlan plan_recovery(const PlanInput& input, const PlanLimits& limits);
 
 }  // namespace ramcloud

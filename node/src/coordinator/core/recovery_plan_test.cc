@@ -18,21 +18,21 @@ using ::testing::ElementsAre;
 constexpr uint64_t kLast = ~uint64_t{0};
 constexpr uint64_t kMiB = 1u << 20;
 
-LostLog log_of(std::vector<LostRange> tablets, uint64_t bytes, size_t masters) {
-  LostLog log{std::move(tablets), bytes, 0, {}, {}};
-  for (uint64_t id = 1; id <= masters; ++id) log.masters.push_back({id, 1000 * kMiB});
-  return log;
+PlanInput input_of(std::vector<LostRange> tablets, uint64_t bytes, size_t masters) {
+  PlanInput input{std::move(tablets), bytes, 0, {}, {}};
+  for (uint64_t id = 1; id <= masters; ++id) input.masters.push_back({id, 1000 * kMiB});
+  return input;
 }
 
 TEST(RecoveryPlan, AShortLogIsNotSplit) {
-  const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 64 * kMiB, 4), {});
+  const RecoveryPlan plan = plan_recovery(input_of({{1, 0, kLast}}, 64 * kMiB, 4), {});
   EXPECT_TRUE(plan.splits.empty());
   ASSERT_EQ(plan.parts.size(), 1u);
   EXPECT_THAT(plan.parts[0].ranges, ElementsAre(LostRange{1, 0, kLast}));
 }
 
 TEST(RecoveryPlan, ALongLogGivesEveryMasterAPiece) {
-  const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 400 * kMiB, 4), {});
+  const RecoveryPlan plan = plan_recovery(input_of({{1, 0, kLast}}, 400 * kMiB, 4), {});
   ASSERT_EQ(plan.splits.size(), 3u);
   EXPECT_EQ(plan.splits[0].at, uint64_t{1} << 62);
   EXPECT_EQ(plan.splits[1].at, uint64_t{1} << 63);
@@ -41,19 +41,19 @@ TEST(RecoveryPlan, ALongLogGivesEveryMasterAPiece) {
 }
 
 TEST(RecoveryPlan, NoPieceIsSmallerThanItMayBe) {
-  const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 80 * kMiB, 30), {});
+  const RecoveryPlan plan = plan_recovery(input_of({{1, 0, kLast}}, 80 * kMiB, 30), {});
   EXPECT_EQ(plan.splits.size(), 4u) << "five pieces of 16 MiB";
   EXPECT_EQ(plan.parts.size(), 5u);
 }
 
 /// Without that, no piece of a table that has most of the log would become small enough.
 TEST(RecoveryPlan, ATableThatTurnedOutToHaveMoreIsSplitMore) {
-  LostLog log = log_of({{1, 0, kLast}, {2, 0, kLast}}, 64 * kMiB, 1);
-  learn_weights(log.weights, {.server_id = 1, .ranges = {{2, 0, kLast}}, .bytes = 32 * kMiB},
+  PlanInput input = input_of({{1, 0, kLast}, {2, 0, kLast}}, 64 * kMiB, 1);
+  learn_weights(input.weights, {.server_id = 1, .ranges = {{2, 0, kLast}}, .bytes = 32 * kMiB},
                 64 * kMiB);
-  learn_weights(log.weights, {.server_id = 1, .ranges = {{1, 0, kLast}}, .bytes = 32 * kMiB}, 0);
-  log.masters[0].most_bytes = 16 * kMiB;
-  const RecoveryPlan plan = plan_recovery(log, {});
+  learn_weights(input.weights, {.server_id = 1, .ranges = {{1, 0, kLast}}, .bytes = 32 * kMiB}, 0);
+  input.masters[0].most_bytes = 16 * kMiB;
+  const RecoveryPlan plan = plan_recovery(input, {});
   const auto splits_of = [&](uint64_t table) {
     return std::ranges::count(plan.splits, table, &RecoveryPlan::Split::table_id);
   };
@@ -64,34 +64,34 @@ TEST(RecoveryPlan, ATableThatTurnedOutToHaveMoreIsSplitMore) {
 }
 
 TEST(RecoveryPlan, WhatIsTooMuchForOneAttemptIsLeftOver) {
-  const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 2'000'000'000, 2), {});
+  const RecoveryPlan plan = plan_recovery(input_of({{1, 0, kLast}}, 2'000'000'000, 2), {});
   ASSERT_EQ(plan.parts.size(), 2u);
   for (const PlannedPart& part : plan.parts) EXPECT_LE(part.bytes, 500'000'000u);
   EXPECT_EQ(plan.left_over, 2u);
 }
 
 TEST(RecoveryPlan, ManySmallEntriesFillAPartAsWell) {
-  LostLog log = log_of({{1, 0, kLast}}, 100 * kMiB, 2);
-  log.entries = 8'000'000;
-  const RecoveryPlan plan = plan_recovery(log, {});
+  PlanInput input = input_of({{1, 0, kLast}}, 100 * kMiB, 2);
+  input.entries = 8'000'000;
+  const RecoveryPlan plan = plan_recovery(input, {});
   EXPECT_EQ(plan.splits.size(), 3u) << "four pieces of two million";
   EXPECT_EQ(plan.left_over, 2u);
 }
 
 TEST(RecoveryPlan, WhoHasMoreMemoryGetsMore) {
-  LostLog log{{}, 0, 0, {{1, 300 * kMiB}, {2, 100 * kMiB}}, {}};
-  for (uint64_t id = 1; id <= 40; ++id) log.tablets.push_back({id, 0, kLast});
-  log.bytes = 40 * kMiB;
-  const RecoveryPlan plan = plan_recovery(log, {});
+  PlanInput input{{}, 0, 0, {{1, 300 * kMiB}, {2, 100 * kMiB}}, {}};
+  for (uint64_t id = 1; id <= 40; ++id) input.tablets.push_back({id, 0, kLast});
+  input.bytes = 40 * kMiB;
+  const RecoveryPlan plan = plan_recovery(input, {});
   ASSERT_EQ(plan.parts.size(), 2u);
   EXPECT_EQ(plan.parts[0].ranges.size(), 30u);
   EXPECT_EQ(plan.parts[1].ranges.size(), 10u);
 }
 
 TEST(RecoveryPlan, WhoHadNoMemoryForSoMuchGetsLess) {
-  LostLog log = log_of({{1, 0, kLast / 2}, {1, kLast / 2 + 1, kLast}}, 100 * kMiB, 1);
-  log.masters[0].most_bytes = 60 * kMiB;
-  const RecoveryPlan plan = plan_recovery(log, {});
+  PlanInput input = input_of({{1, 0, kLast / 2}, {1, kLast / 2 + 1, kLast}}, 100 * kMiB, 1);
+  input.masters[0].most_bytes = 60 * kMiB;
+  const RecoveryPlan plan = plan_recovery(input, {});
   ASSERT_EQ(plan.parts.size(), 1u);
   EXPECT_EQ(plan.parts[0].ranges.size(), 1u);
   EXPECT_EQ(plan.left_over, 1u);
@@ -99,9 +99,9 @@ TEST(RecoveryPlan, WhoHadNoMemoryForSoMuchGetsLess) {
 
 /// Otherwise it is given whole to one master after the other, for ever.
 TEST(RecoveryPlan, WhatNobodyHasMemoryForIsSplitHoweverSmallItIs) {
-  LostLog log = log_of({{1, 0, kLast}}, 24 * kMiB, 3);
-  for (RecoveryMaster& master : log.masters) master.most_bytes = 12 * kMiB;
-  const RecoveryPlan plan = plan_recovery(log, {});
+  PlanInput input = input_of({{1, 0, kLast}}, 24 * kMiB, 3);
+  for (RecoveryMaster& master : input.masters) master.most_bytes = 12 * kMiB;
+  const RecoveryPlan plan = plan_recovery(input, {});
   EXPECT_EQ(plan.splits.size(), 1u);
   ASSERT_EQ(plan.parts.size(), 2u);
   EXPECT_LE(plan.parts[0].bytes, 12 * kMiB);
@@ -109,7 +109,7 @@ TEST(RecoveryPlan, WhatNobodyHasMemoryForIsSplitHoweverSmallItIs) {
 }
 
 TEST(RecoveryPlan, WithoutMastersThereIsNoPart) {
-  const RecoveryPlan plan = plan_recovery(log_of({{1, 0, kLast}}, 80 * kMiB, 0), {});
+  const RecoveryPlan plan = plan_recovery(input_of({{1, 0, kLast}}, 80 * kMiB, 0), {});
   EXPECT_TRUE(plan.parts.empty());
   EXPECT_TRUE(plan.splits.empty());
   EXPECT_EQ(plan.left_over, 1u);
@@ -118,7 +118,7 @@ TEST(RecoveryPlan, WithoutMastersThereIsNoPart) {
 // ---- whatever is asked for ------------------------------------------------------------------------
 
 struct Asked {
-  LostLog log;
+  PlanInput input;
   PlanLimits limits;
 };
 
@@ -135,16 +135,16 @@ Asked random_case(Random& random) {
     for (auto at = begins.begin(); at != begins.end(); ++at) {
       const auto next = std::next(at);
       const uint64_t last = next == begins.end() ? kLast : *next - 1;
-      if (random.below(4) != 0) asked.log.tablets.push_back({table, *at, last});
+      if (random.below(4) != 0) asked.input.tablets.push_back({table, *at, last});
     }
   }
-  if (asked.log.tablets.empty()) asked.log.tablets.push_back({1, 0, kLast});
-  asked.log.bytes = random.below(3) == 0 ? random.below(kMiB) : random.below(8000 * kMiB);
-  asked.log.entries = random.below(2) * random.below(40'000'000);
+  if (asked.input.tablets.empty()) asked.input.tablets.push_back({1, 0, kLast});
+  asked.input.bytes = random.below(3) == 0 ? random.below(kMiB) : random.below(8000 * kMiB);
+  asked.input.entries = random.below(2) * random.below(40'000'000);
   const uint64_t masters = random.below(12);
   for (uint64_t id = 1; id <= masters; ++id) {
-    asked.log.masters.push_back({id, random.below(4) == 0 ? 0 : random.below(4000 * kMiB)});
-    if (random.below(5) == 0) asked.log.masters.back().most_bytes = random.below(300 * kMiB);
+    asked.input.masters.push_back({id, random.below(4) == 0 ? 0 : random.below(4000 * kMiB)});
+    if (random.below(5) == 0) asked.input.masters.back().most_bytes = random.below(300 * kMiB);
   }
   if (random.below(3) == 0) asked.limits.part_tablets = 1 + random.below(3);
   if (random.below(5) == 0) asked.limits.splits = random.below(4);
@@ -154,10 +154,10 @@ Asked random_case(Random& random) {
 /// Every hash of a lost tablet is in one piece; the pieces are the tablets after the splits.
 void check_pieces(const Asked& asked, const RecoveryPlan& plan) {
   std::set<std::pair<uint64_t, uint64_t>> begins;
-  for (const LostRange& tablet : asked.log.tablets)
+  for (const LostRange& tablet : asked.input.tablets)
     begins.insert({tablet.table_id, tablet.start_hash});
   for (const auto& [table_id, at] : plan.splits) {
-    const bool inside = std::ranges::any_of(asked.log.tablets, [&](const LostRange& tablet) {
+    const bool inside = std::ranges::any_of(asked.input.tablets, [&](const LostRange& tablet) {
       return tablet.table_id == table_id && tablet.start_hash < at && at <= tablet.end_hash;
     });
     EXPECT_TRUE(inside) << "a split outside of what was lost";
@@ -171,11 +171,11 @@ void check_pieces(const Asked& asked, const RecoveryPlan& plan) {
       const auto next = begins.upper_bound({range.table_id, range.start_hash});
       const bool followed = next != begins.end() && next->first == range.table_id;
       if (followed) EXPECT_LT(range.end_hash, next->second);
-      const auto tablet = std::ranges::find_if(asked.log.tablets, [&](const LostRange& t) {
+      const auto tablet = std::ranges::find_if(asked.input.tablets, [&](const LostRange& t) {
         return t.table_id == range.table_id && t.start_hash <= range.start_hash &&
                range.end_hash <= t.end_hash;
       });
-      ASSERT_NE(tablet, asked.log.tablets.end());
+      ASSERT_NE(tablet, asked.input.tablets.end());
       const bool to_the_end =
           range.end_hash == tablet->end_hash || (followed && range.end_hash == next->second - 1);
       EXPECT_TRUE(to_the_end) << "a hash is in no piece";
@@ -193,11 +193,11 @@ void check_limits(const Asked& asked, const RecoveryPlan& plan) {
     if (part.ranges.size() == 1) continue;
     EXPECT_LE(part.bytes, asked.limits.part_bytes);
     const auto master =
-        std::ranges::find(asked.log.masters, part.server_id, &RecoveryMaster::server_id);
+        std::ranges::find(asked.input.masters, part.server_id, &RecoveryMaster::server_id);
     EXPECT_LE(part.bytes, master->most_bytes);
   }
   EXPECT_LE(plan.splits.size(), asked.limits.splits);
-  EXPECT_EQ(plan.parts.empty(), asked.log.masters.empty());
+  EXPECT_EQ(plan.parts.empty(), asked.input.masters.empty());
 }
 
 TEST(RecoveryPlanProperty, EveryHashIsInOnePartOrLeftOverAndPartsAreBounded) {
@@ -205,7 +205,7 @@ TEST(RecoveryPlanProperty, EveryHashIsInOnePartOrLeftOverAndPartsAreBounded) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const Asked asked = random_case(random);
-    const RecoveryPlan plan = plan_recovery(asked.log, asked.limits);
+    const RecoveryPlan plan = plan_recovery(asked.input, asked.limits);
     check_pieces(asked, plan);
     check_limits(asked, plan);
     if (::testing::Test::HasFailure()) return;
