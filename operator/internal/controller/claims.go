@@ -140,7 +140,7 @@ func (r *ClusterReconciler) ensureVolume(ctx context.Context, o *observed, d pla
 // createVolume creates the next claim of the member.
 func (r *ClusterReconciler) createVolume(ctx context.Context, o *observed, m member) error {
 	wanted := m.volumeClaim(o, m.nextGeneration(o))
-	made := m.made(o) || len(m.retired(o)) > 0
+	hadData := m.hadData(o) || len(m.retired(o)) > 0
 	err := r.Create(ctx, wanted, fieldOwner)
 	if apierrors.IsAlreadyExists(err) {
 		foreign, err := r.foreignVolume(ctx, o, wanted.Name)
@@ -156,10 +156,10 @@ func (r *ClusterReconciler) createVolume(ctx context.Context, o *observed, m mem
 	o.claims[wanted.Name] = wanted
 	o.generations = generationsOf(o.claims)
 	switch {
-	case made && m.id.Kind == plan.Etcd:
+	case hadData && m.id.Kind == plan.Etcd:
 		r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
 			"the volume of %s was lost; the member was removed from the etcd and added again, and gets an empty volume", m.name)
-	case made:
+	case hadData:
 		r.event(o.cluster, corev1.EventTypeWarning, "VolumeReplaced", "Replace",
 			"the volume of %s was lost; the coordinator does not list the server as up, and it gets an empty one (volume claim %s)", m.name, wanted.Name)
 	}

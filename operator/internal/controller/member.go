@@ -146,8 +146,8 @@ func failures(s *ramcloudv1.RAMCloudClusterStatus, kind plan.Kind) *[]ramcloudv1
 	return &s.Coordinator.LastFailures
 }
 
-// made says whether the member ever had data on its volume.
-func (m member) made(o *observed) bool {
+// hadData says whether the member ever had data on its volume.
+func (m member) hadData(o *observed) bool {
 	switch m.id.Kind {
 	case plan.Etcd:
 		return o.cluster.Status.Etcd.Formed

@@ -225,7 +225,7 @@ func (o *observed) existing() []plan.ID {
 func (o *observed) memberForPlan(m member) plan.Member {
 	out := plan.Member{ID: m.id, Name: m.name, Problem: podProblem(o.pods[m.name]), Failure: failureForPlan(m.failure(o)),
 		Volume: volumeOf(m.claim(o)), Generation: m.generation(o), Retired: m.retired(o)}
-	out.Made = m.made(o) || len(out.Retired) > 0
+	out.HadData = m.hadData(o) || len(out.Retired) > 0
 	claim := m.claim(o)
 	if claim != nil {
 		out.Bound, out.SecurePeer = claim.Spec.VolumeName != "", claim.Annotations[specs.AnnotationPeerTLS] != ""

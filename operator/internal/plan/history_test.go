@@ -173,7 +173,7 @@ func (w *world) wrongRejoin(o Observed, d Decision) string {
 	}
 	for _, id := range d.Rejoin {
 		m := w.members[id]
-		if id.Kind != Etcd || m == nil || m.Volume != VolumeNone || m.Pod.Exists || !m.Made || !w.othersWell(o, id) {
+		if id.Kind != Etcd || m == nil || m.Volume != VolumeNone || m.Pod.Exists || !m.HadData || !w.othersWell(o, id) {
 			return fmt.Sprintf("%s rejoins: %+v", id, m)
 		}
 	}
@@ -306,7 +306,7 @@ func (w *world) carryOut(d Decision, evictions Eviction, mayStop bool) {
 				seen := *m
 				w.askAbout(w.o, &seen)
 				m.ServerID = seen.ServerID
-				m.Made = m.Made || seen.KnownAs != ""
+				m.HadData = m.HadData || seen.KnownAs != ""
 			}
 		})
 	}
@@ -337,7 +337,7 @@ func (w *world) becomeReady(m *Member) {
 		m.Up = true
 		w.enlist(m)
 	} else {
-		m.Made = true
+		m.HadData = true
 	}
 	w.form()
 }
@@ -465,7 +465,7 @@ func (w *world) breakMember(m *Member) {
 		}
 	case 11: // somebody deletes the record, or the coordinator does not list it any more, or both
 		if m.ID.Kind == Server && w.rng.IntN(2) == 0 {
-			m.ServerID, m.Made = "", false
+			m.ServerID, m.HadData = "", false
 		}
 		if m.ID.Kind == Server && !m.Up && w.rng.IntN(3) > 0 {
 			w.unlisted[w.enlisted[m.now()]] = true

@@ -50,11 +50,11 @@ func (w *world) wrongVolume(o Observed, d Decision, id ID) string {
 		return fmt.Sprintf("%s gets a volume although it has or needs none: %+v", id, m)
 	case m.Volume != VolumeNone && (m.Pod.Exists || !slices.Contains(d.Retire, id)):
 		return fmt.Sprintf("%s gets another volume under a pod: %+v", id, m)
-	case m.Made && id.Kind != Server:
+	case m.HadData && id.Kind != Server:
 		return fmt.Sprintf("%s gets an empty volume in place of its metadata", id)
-	case (m.Made || m.Volume != VolumeNone) && !o.Connected:
+	case (m.HadData || m.Volume != VolumeNone) && !o.Connected:
 		return fmt.Sprintf("%s gets an empty volume while the coordinator is silent", id)
-	case (m.Made || m.Volume != VolumeNone) && m.Up:
+	case (m.HadData || m.Volume != VolumeNone) && m.Up:
 		return fmt.Sprintf("%s gets an empty volume while the coordinator lists it as up", id)
 	}
 	return ""
@@ -68,7 +68,7 @@ func (w *world) wrongDeletion(o Observed, d Decision) string {
 			return fmt.Sprintf("the volume of %s is dropped although it is not lost, in use, or a server's: %+v", id, m)
 		}
 		rejoins := id.Kind == Etcd && w.othersWell(o, id)
-		if m.Made && !rejoins {
+		if m.HadData && !rejoins {
 			return fmt.Sprintf("the volume of %s is dropped, connected %t, %+v", id, o.Connected, m)
 		}
 	}
@@ -113,7 +113,7 @@ func (w *world) retire(m *Member) {
 	w.askAbout(w.o, &seen)
 	m.Retired = append(slices.Clone(m.Retired), Claim{Generation: m.Generation, State: m.Volume, Bound: m.Bound, ServerID: seen.ServerID})
 	m.Generation++
-	m.Volume, m.ServerID, m.Bound, m.Made = VolumeNone, "", false, true
+	m.Volume, m.ServerID, m.Bound, m.HadData = VolumeNone, "", false, true
 }
 
 // freshVolume makes a claim for the member. One that it has stays as it is.
@@ -124,7 +124,7 @@ func (w *world) freshVolume(m *Member) {
 	delete(w.enlisted, m.now())
 	m.Generation = max(m.Generation, 1)
 	m.Volume, m.ServerID, m.Bound = VolumePresent, "", false // an empty one, and that was allowed
-	m.Made = m.Made && m.ID.Kind == Server
+	m.HadData = m.HadData && m.ID.Kind == Server
 }
 
 // enlist gives a server that starts a new id. What its volume has of others is known under that from now on.

@@ -113,8 +113,8 @@ type Member struct {
 	Volume Volume
 	// Generation is the generation of that claim; 0: there is none.
 	Generation int32
-	// Made: it had a volume with data: it has enlisted, or its metadata was in use.
-	Made bool
+	// HadData: it had a volume with data: it has enlisted, or its metadata was in use.
+	HadData bool
 	// Up: the coordinator lists the server of this name as up; Tablets are those it serves. Both are known only
 	// while the coordinator answers (Observed.Connected).
 	Up      bool

@@ -20,14 +20,14 @@ func failed(ago time.Duration) Pod {
 
 // well is a coordinator that works.
 func well() Member {
-	return Member{ID: ID{Coordinator, 0}, Pod: running(), Volume: VolumePresent, Made: true}
+	return Member{ID: ID{Coordinator, 0}, Pod: running(), Volume: VolumePresent, HadData: true}
 }
 
 // made gives servers that have enlisted once, with their volumes, beside a coordinator that works.
 func made(pods ...Pod) []Member {
 	out := []Member{well()}
 	for i, p := range pods {
-		out = append(out, Member{ID: ID{Server, int32(i)}, Pod: p, Tablets: 2, Up: p.Ready, Volume: VolumePresent, Generation: 1, Bound: true, Made: true,
+		out = append(out, Member{ID: ID{Server, int32(i)}, Pod: p, Tablets: 2, Up: p.Ready, Volume: VolumePresent, Generation: 1, Bound: true, HadData: true,
 			ServerID: fmt.Sprint(10 + i)})
 	}
 	return out
@@ -155,7 +155,7 @@ func TestALostEtcdMemberRejoins(t *testing.T) {
 		o := Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Coordinators: 3, EtcdMembers: 3, Formed: true, Connected: true, Members: trio()}
 		for i := range o.Members {
 			if id := o.Members[i].ID; id.Kind == Etcd {
-				o.Members[i].Volume, o.Members[i].Made = VolumePresent, true
+				o.Members[i].Volume, o.Members[i].HadData = VolumePresent, true
 			}
 		}
 		change(&o)
@@ -193,7 +193,7 @@ func trio() []Member {
 	for i := range int32(3) {
 		pod := running()
 		pod.Request = "old"
-		out = append(out, Member{ID: ID{Etcd, i}, Pod: pod, Volume: VolumePresent, Made: true}, Member{ID: ID{Coordinator, i}, Pod: pod})
+		out = append(out, Member{ID: ID{Etcd, i}, Pod: pod, Volume: VolumePresent, HadData: true}, Member{ID: ID{Coordinator, i}, Pod: pod})
 	}
 	return out
 }

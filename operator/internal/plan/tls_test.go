@@ -60,7 +60,7 @@ func newTLSWorld(seed uint64) *tlsWorld {
 	w.o = Observed{Now: now, Wanted: 3, ReplicationFactor: 2, Formed: true, Connected: true,
 		EtcdMembers: []int32{1, 3}[rng.IntN(2)], Coordinators: []int32{1, 3}[rng.IntN(2)]}
 	for _, id := range Wanted(w.o, nil) {
-		m := &Member{ID: id, Made: true, Pod: Pod{Exists: true, Ready: true}}
+		m := &Member{ID: id, HadData: true, Pod: Pod{Exists: true, Ready: true}}
 		if id.Kind == Etcd {
 			m.Volume = VolumePresent
 		}

@@ -110,9 +110,9 @@ func decideCreate(o Observed, m Member, d *Decision) {
 				decideLost(o, m, d)
 			}
 			return
-		case (m.Made || m.Volume != VolumeNone) && !mayReplaceVolume(o, m, d):
+		case (m.HadData || m.Volume != VolumeNone) && !mayReplaceVolume(o, m, d):
 			return
-		case m.Made && m.ID.Kind == Etcd: // its pod is created once the claim exists
+		case m.HadData && m.ID.Kind == Etcd: // its pod is created once the claim exists
 			d.Rejoin = append(d.Rejoin, m.ID)
 			return
 		}
@@ -132,16 +132,16 @@ func decidePodWithoutVolume(o Observed, m Member, d *Decision) {
 		if mayGiveUp(o, m, d) {
 			d.GiveUp = append(d.GiveUp, m.ID)
 		}
-	case m.Volume != VolumeNone || m.Made && m.ID.Kind == Etcd: // which rejoins without a pod
+	case m.Volume != VolumeNone || m.HadData && m.ID.Kind == Etcd: // which rejoins without a pod
 		decideLost(o, m, d)
-	case !m.Made || mayReplaceVolume(o, m, d):
+	case !m.HadData || mayReplaceVolume(o, m, d):
 		d.Volumes = append(d.Volumes, m.ID)
 	}
 }
 
 // decideLost: a claim of metadata exists or is being deleted, but its volume is lost.
 func decideLost(o Observed, m Member, d *Decision) {
-	if !m.Made || mayReplaceVolume(o, m, d) {
+	if !m.HadData || mayReplaceVolume(o, m, d) {
 		d.DropVolumes = append(d.DropVolumes, m.ID)
 	}
 }
