@@ -23,7 +23,9 @@ void BackupLane::on_write(const Request& request) {
   if (request.body.size() < sizeof write) return rest_(rest_object_, request);
   write = load<wire::ReplicaWriteRequest>(request.body.data());
   const ByteView bytes = request.body.substr(sizeof write);
-  if (write.length != bytes.size()) return rest_(rest_object_, request);
+  if (write.length != bytes.size() || service_.device_status_.failed()) {
+    return rest_(rest_object_, request);
+  }
   const auto [outcome, held, why] = service_.table_.append_plain(write, bytes);
   switch (outcome) {
     case ReplicaTable::Plain::kTaken:
@@ -40,7 +42,7 @@ void BackupLane::on_write(const Request& request) {
     case ReplicaTable::Plain::kNotNow:
       return reply_error(transport_, request.reply, why, ReplicaService::kRetryAfterUs);
     case ReplicaTable::Plain::kFailed:
-      service_.failed_elsewhere(why);
+      service_.device_status_.fail(why);
       [[fallthrough]];  // handled after that, and refused
     case ReplicaTable::Plain::kOther:
       return rest_(rest_object_, request);

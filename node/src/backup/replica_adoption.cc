@@ -49,7 +49,7 @@ void ReplicaService::sync_frames(std::function<void(Status)> done) {
   ++counters_.syncs;
   frames_.sync([this, alive = alive_, done = std::move(done)](const Status& status) {
     if (!*alive) return;
-    if (!status.ok()) device_failed(status);
+    if (!status.ok()) device_status_.fail(status);
     done(status);
   });
 }

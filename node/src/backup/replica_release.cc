@@ -56,7 +56,7 @@ Task<uint32_t> ReplicaService::free_frames_of(uint64_t master_id) {
   }
   uint32_t freed = 0;
   for (const Key& key : keys) {
-    if (stopping_ || !device_status_.ok()) co_return freed;
+    if (stopping_ || device_status_.failed()) co_return freed;
     {
       const MutexGuard guard(shard.lock);
       if (const auto found = shard.replicas.find(key); found != shard.replicas.end()) {
@@ -68,7 +68,7 @@ Task<uint32_t> ReplicaService::free_frames_of(uint64_t master_id) {
   }
   const auto all = [](const FormerFrame&) { return true; };
   for (const uint32_t frame : frames_.take_former(master_id, all)) {
-    if (stopping_ || !device_status_.ok()) break;
+    if (stopping_ || device_status_.failed()) break;
     if (release_former(frame) && ++freed % kFreedAtOnce == 0) co_await reactor_.sleep(Duration{});
   }
   if (freed > 0) {
@@ -110,7 +110,7 @@ Task<uint32_t> ReplicaService::free_former(uint64_t master_id, std::vector<uint6
   uint32_t freed = 0;
   std::ranges::sort(segment_ids);
   for (size_t at = 0; at < segment_ids.size(); at += kFreedAtOnce) {
-    if (stopping_ || !device_status_.ok()) break;
+    if (stopping_ || device_status_.failed()) break;
     if (!servers_.is_live(master_id) || table_.frozen(master_id)) {
       RC_SOMETIMES("backup.former_frames_stay_because_their_master_is_recovered");
       break;

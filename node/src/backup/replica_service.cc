@@ -49,6 +49,7 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       frames_(frames),
       servers_(servers),
       options_(options),
+      device_status_(frames.path()),
       table_(*this, frames.frames_total()),
       list_changes_(servers.subscribe([this] { list_changed(); })),
       flush_timer_(reactor, [this] { on_flush_timer(); }),
@@ -104,7 +105,7 @@ Status ReplicaService::check_master(uint64_t master_id, uint64_t list_version,
   retry_after_us = 0;
   // Checked before the list: if the master is still alive, this answer makes it stop.
   if (table_.frozen(master_id)) return frozen_status(master_id);
-  RC_RETURN_IF_ERROR(device_status_);
+  RC_RETURN_IF_ERROR(device_status_.status());
   if (stopping_) {
     retry_after_us = kRetryAfterUs;
     return {StatusCode::kRetry, "this backup is shutting down"};
@@ -253,7 +254,7 @@ void ReplicaService::fill_frame(const Opening& opening, const Result<uint32_t>& 
   }
   if (!status.ok()) {
     const Status freed = frames_.release(*frame);
-    if (!freed.ok()) device_failed(freed);
+    if (!freed.ok()) device_status_.fail(freed);
     return refuse_open(opening.reply, key, status, retry_after_us);
   }
   status = begin(open, opening.holders, opening.segment_bytes, *frame);
@@ -294,7 +295,7 @@ void ReplicaService::on_write(const Request& request) {
   Status status = take_holders(write.flags, segment_bytes, holders);
   if (!status.ok()) return refuse(request.reply, status);
   const bool whole = write.length == segment_bytes.size();
-  if (whole && write_plain(write, segment_bytes, request.reply)) return;
+  if (whole && !device_status_.failed() && write_plain(write, segment_bytes, request.reply)) return;
   uint32_t retry_after_us = 0;
   status = check_master(write.master_id, 0, retry_after_us);
   if (!status.ok()) return refuse(request.reply, status, retry_after_us);
@@ -344,7 +345,7 @@ bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteVie
       acknowledge(reply, held);
       return true;
     case ReplicaTable::Plain::kFailed:
-      device_failed(why);
+      device_status_.fail(why);
       [[fallthrough]];
     case ReplicaTable::Plain::kNotNow:
       refuse(reply, why);

@@ -23,6 +23,7 @@
 
 #include "backup/adoption_service.h"
 #include "backup/backup_lane.h"
+#include "backup/device_status.h"
 #include "backup/fetch_service.h"
 #include "backup/frame_store.h"
 #include "backup/lease_service.h"
@@ -100,10 +101,10 @@ class ReplicaService final : private ReplicaTable::Bytes,
   const FrameStore& frames() const { return frames_; }
   /// An error once the device has failed. Every request is then refused with it, so that masters
   /// place their replicas elsewhere.
-  const Status& device_status() const { return device_status_; }
+  Status device_status() const { return device_status_.status(); }
   /// kFull since the last open was refused because there was no space.
   Device device() const {
-    return !device_status_.ok() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
+    return device_status_.failed() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
   }
 
   /// The state of one replica; and counts of replicas and of frames being prepared. For tests and
@@ -203,11 +204,9 @@ class ReplicaService final : private ReplicaTable::Bytes,
   void refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,
                    uint32_t retry_after_us = 0);
   void write_failed(const Status& status);
-  void device_failed(const Status& status);
   void mark_dirty();
   void start_flush_timer();
   void taken_elsewhere();
-  void failed_elsewhere(const Status& status);
   void wait_for_sync(const ReplyHandle& reply, uint32_t held, BackupLane* lane);
   void metadata_changed();
   void on_flush_timer();
@@ -221,7 +220,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   const ServerList& servers_;
   Options options_;
   Counters counters_;
-  Status device_status_;
+  DeviceStatus device_status_;
   std::unique_ptr<UnsyncedTails> tails_;  // null: bytes are written into the page cache
   ReplicaTable table_;
   size_t replicas_ = 0;  // replicas in table_

@@ -51,7 +51,7 @@ void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key
     if (status.ok())
       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
     else
-      device_failed(status);
+      device_status_.fail(status);
     ++counters_.refused;
     reply_error(transport_, handle, status);
   });
@@ -95,7 +95,7 @@ void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
   when_bytes_synced([this, alive = alive_, handle = reply, key, held, whole](Status status) {
     if (!*alive) return;
     if (!status.ok()) {
-      device_failed(status);
+      device_status_.fail(status);
       return reply_error(transport_, handle, status);
     }
     uint64_t change = 0;
@@ -107,7 +107,7 @@ void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
       RC_FAILPOINT("backup.copy.visible");
       if (synced.ok()) (void)note_metadata_durable(key, change);
       if (synced.ok()) return answer(handle, held);
-      device_failed(synced);
+      device_status_.fail(synced);
       reply_error(transport_, handle, synced);
     });
   });
@@ -165,14 +165,7 @@ void ReplicaService::wait_for_sync(const ReplyHandle& reply, uint32_t held, Back
 void ReplicaService::write_failed(const Status& status) {
   const bool only_now =
       status.code() == StatusCode::kNoSpace || status.code() == StatusCode::kRetry;
-  if (!only_now) device_failed(status);
-}
-
-void ReplicaService::device_failed(const Status& status) {
-  if (!device_status_.ok()) return;
-  device_status_ = {StatusCode::kIoError, status.message()};
-  table_.device_failed();
-  log_error("backup.device_failed", {{"file", frames_.path()}, {"error", status}});
+  if (!only_now) device_status_.fail(status);
 }
 
 void ReplicaService::mark_dirty() {
@@ -195,14 +188,6 @@ void ReplicaService::taken_elsewhere() {
   } else if (!others_wait_.exchange(true, std::memory_order_acq_rel)) {
     reactor_.nudge();
   }
-}
-
-/// Called on another reactor.
-void ReplicaService::failed_elsewhere(const Status& status) {
-  table_.device_failed();
-  reactor_.post([this, alive = alive_, status] {
-    if (*alive) device_failed(status);
-  });
 }
 
 /// With lanes: starts the sync of what they took.
@@ -241,7 +226,7 @@ void ReplicaService::sync_metadata() {
   frames_.sync([this, alive = alive_](const Status& status) {
     if (!*alive) return;
     syncing_metadata_ = false;
-    if (!status.ok()) return device_failed(status);
+    if (!status.ok()) return device_status_.fail(status);
     if (metadata_dirty_) metadata_changed();
   });
 }
@@ -267,7 +252,7 @@ void ReplicaService::flushed(const Status& status, const std::vector<Key>& close
   flushing_ = false;
   answer_waiting(status);
   if (!status.ok()) {
-    device_failed(status);
+    device_status_.fail(status);
     {
       const SpinGuard guard(waiting_lock_);
       std::swap(waiting_, flushing_waiters_);
@@ -307,7 +292,7 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
     if (found == shard.replicas.end() || !found->second.closed) continue;
     found->second.length_written = true;
     if (tails_) tails_->forget(found->second.frame);
-    if (describe(found->second).ok() || !device_status_.ok()) continue;
+    if (describe(found->second).ok() || device_status_.failed()) continue;
     found->second.length_written = false;  // no space: tried again with the next sync
     just_closed_.push_back(key);
     mark_dirty();
@@ -315,7 +300,7 @@ void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {
 }
 
 Status ReplicaService::may_tell() const {
-  RC_RETURN_IF_ERROR(device_status_);
+  RC_RETURN_IF_ERROR(device_status_.status());
   if (stopping_) return {StatusCode::kRetry, "this backup is shutting down"};
   return {};
 }
@@ -323,7 +308,7 @@ Status ReplicaService::may_tell() const {
 void ReplicaService::sync_all(std::function<void(Status)> done) {
   when_all_synced([this, alive = alive_, done = std::move(done)](const Status& status) {
     if (!*alive) return;
-    if (!status.ok()) device_failed(status);
+    if (!status.ok()) device_status_.fail(status);
     done(status);
   });
 }

@@ -43,7 +43,7 @@ const ReplicaTable::Shard& ReplicaTable::shard_of(uint64_t master_id) const {
 
 ReplicaTable::PlainWrite ReplicaTable::append_plain(const wire::ReplicaWriteRequest& write,
                                                     ByteView bytes) {
-  if (write.flags != 0 || failed_.load(std::memory_order_relaxed)) return {Plain::kOther};
+  if (write.flags != 0) return {Plain::kOther};
   Shard& shard = shard_of(write.master_id);
   const MutexGuard guard(shard.lock);
   if (shard.stopped || !std::ranges::binary_search(shard.live, uint64_t{write.master_id})) {

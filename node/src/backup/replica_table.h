@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/atomic.h"
 #include "base/bytes.h"
 #include "base/mutex.h"
 #include "base/status.h"
@@ -102,15 +101,11 @@ class ReplicaTable {
   bool frozen(uint64_t master_id) const;
   /// When it returns, append_plain() takes nothing any more.
   void stop();
-  /// Soon append_plain() takes nothing any more. What it takes until then is lost with the device,
-  /// like what it took before.
-  void device_failed() { failed_.store(true, std::memory_order_relaxed); }
 
  private:
   size_t index_of(uint64_t master_id) const;
   Bytes& bytes_;
   std::array<Shard, kShards> shards_;
-  Atomic<bool> failed_{false};
 };
 
 }  // namespace ramcloud
