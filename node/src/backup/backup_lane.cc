@@ -1,8 +1,5 @@
 #include "backup/backup_lane.h"
 
-#include <utility>
-
-#include "backup/replica_service.h"
 #include "base/failpoint.h"
 
 namespace ramcloud {
@@ -23,26 +20,26 @@ void BackupLane::on_write(const Request& request) {
   if (request.body.size() < sizeof write) return rest_(rest_object_, request);
   write = load<wire::ReplicaWriteRequest>(request.body.data());
   const ByteView bytes = request.body.substr(sizeof write);
-  if (write.length != bytes.size() || service_.device_status_.failed()) {
+  if (write.length != bytes.size() || shared_.device.failed()) {
     return rest_(rest_object_, request);
   }
-  const auto [outcome, held, why] = service_.table_.append_plain(write, bytes);
+  const auto [outcome, held, why] = shared_.table.append_plain(write, bytes);
   switch (outcome) {
     case ReplicaTable::Plain::kTaken:
       writes_.add_from_one_thread();
       RC_FAILPOINT("backup.write.before_answer");
-      if (service_.options_.synced) {
-        service_.wait_for_sync(request.reply, held, this);
-        service_.taken_elsewhere();
+      if (shared_.syncs.synced()) {
+        shared_.syncs.add({request.reply, held, &answers_});
+        shared_.syncs.taken_elsewhere();
       } else {
-        service_.taken_elsewhere();
+        shared_.syncs.taken_elsewhere();
         reply(request.reply, held);
       }
       return;
     case ReplicaTable::Plain::kNotNow:
-      return reply_error(transport_, request.reply, why, ReplicaService::kRetryAfterUs);
+      return reply_error(transport_, request.reply, why, ReplicaTable::kRetryAfterUs);
     case ReplicaTable::Plain::kFailed:
-      service_.device_status_.fail(why);
+      shared_.device.fail(why);
       [[fallthrough]];  // handled after that, and refused
     case ReplicaTable::Plain::kOther:
       return rest_(rest_object_, request);
@@ -55,30 +52,17 @@ void BackupLane::reply(const ReplyHandle& handle, uint32_t held) {
   transport_.reply(handle, StatusCode::kOk, {&slice, 1});
 }
 
-void BackupLane::answer_later(const ReplyHandle& reply, uint32_t held, const Status& status) {
-  {
-    const SpinGuard guard(lock_);
-    answers_.push_back({reply, held, status});
-  }
-  if (!has_answers_.exchange(true, std::memory_order_acq_rel)) reactor_.nudge();
-}
-
 bool BackupLane::on_turn() {
-  if (!has_answers_.load(std::memory_order_relaxed)) return false;
-  has_answers_.store(false, std::memory_order_relaxed);
-  {
-    const SpinGuard guard(lock_);
-    std::swap(answers_, giving_);
-  }
+  if (!answers_.take(sending_)) return false;
   const ReplyBatch batch(transport_);
-  for (const Answer& answer : giving_) {
+  for (const AnswerQueue::Answer& answer : sending_) {
     if (answer.status.ok()) {
       reply(answer.reply, answer.held);
     } else {
       reply_error(transport_, answer.reply, answer.status);
     }
   }
-  giving_.clear();
+  sending_.clear();
   return true;
 }
 

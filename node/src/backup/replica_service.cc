@@ -50,6 +50,7 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       servers_(servers),
       options_(options),
       device_status_(frames.path()),
+      syncs_(reactor, options.synced),
       table_(*this, frames.frames_total()),
       list_changes_(servers.subscribe([this] { list_changed(); })),
       flush_timer_(reactor, [this] { on_flush_timer(); }),
@@ -78,7 +79,8 @@ ReplicaService::~ReplicaService() {
 
 BackupLane& ReplicaService::add_lane(Reactor& reactor, Transport& transport, Counter& writes) {
   if (lanes_.empty()) reactor_.add_hook(this);
-  lanes_.push_back(std::make_unique<BackupLane>(*this, reactor, transport, writes));
+  lanes_.push_back(std::make_unique<BackupLane>(SharedReplicas{table_, syncs_, device_status_},
+                                                reactor, transport, writes));
   return *lanes_.back();
 }
 

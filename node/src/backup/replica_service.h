@@ -12,7 +12,6 @@
 // (replica_table.h).
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +28,7 @@
 #include "backup/lease_service.h"
 #include "backup/recovery_service.h"
 #include "backup/replica_table.h"
+#include "backup/sync_queue.h"
 #include "backup/unsynced_tails.h"
 #include "base/metrics.h"
 #include "rpc/rpc.h"
@@ -49,7 +49,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
     /// Counts the writes that the first reactor serves. May be null; outlives the service.
     Counter* writes = nullptr;
   };
-  static constexpr uint32_t kRetryAfterUs = 10'000;
+  static constexpr uint32_t kRetryAfterUs = ReplicaTable::kRetryAfterUs;
   struct Counters {
     uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0,
              syncs = 0;
@@ -131,7 +131,6 @@ class ReplicaService final : private ReplicaTable::Bytes,
   void on_sync(const Request& request);
 
  private:
-  friend class BackupLane;
   using Key = ReplicaKey;
   using Shard = ReplicaTable::Shard;
   /// What must happen before a write that was applied is answered.
@@ -206,8 +205,6 @@ class ReplicaService final : private ReplicaTable::Bytes,
   void write_failed(const Status& status);
   void mark_dirty();
   void start_flush_timer();
-  void taken_elsewhere();
-  void wait_for_sync(const ReplyHandle& reply, uint32_t held, BackupLane* lane);
   void metadata_changed();
   void on_flush_timer();
   void sync_metadata();
@@ -221,6 +218,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   Options options_;
   Counters counters_;
   DeviceStatus device_status_;
+  SyncQueue syncs_;
   std::unique_ptr<UnsyncedTails> tails_;  // null: bytes are written into the page cache
   ReplicaTable table_;
   size_t replicas_ = 0;  // replicas in table_
@@ -231,21 +229,10 @@ class ReplicaService final : private ReplicaTable::Bytes,
   NoFrameIsFree no_frame_is_free_;
   uint64_t last_opening_ = 0;
   uint64_t last_metadata_change_ = 0;
-  uint32_t preparing_ = 0;        // frames being allocated
-  std::vector<Key> just_closed_;  // since the last sync began
-  struct Waiting {
-    ReplyHandle reply;
-    uint32_t held = 0;
-    BackupLane* lane = nullptr;  // of another reactor
-  };
-  SpinLock waiting_lock_;
-  std::vector<Waiting> waiting_ RC_GUARDED_BY(waiting_lock_);  // writes that wait for the next
-                                                               // sync; only with "synced"
-  std::atomic<bool> others_wait_{false};                       // waiting_ has writes of other
-                                                               // reactors
-  std::vector<Waiting> flushing_waiters_;
+  uint32_t preparing_ = 0;                 // frames being allocated
+  std::vector<Key> just_closed_;           // since the last sync began
+  std::vector<SyncQueue::Write> syncing_;  // are answered when the sync in flight has ended
   Timer flush_timer_;
-  std::atomic<bool> dirty_{false};  // bytes came since the last sync began
   bool flushing_ = false;
   // Used with tails_; otherwise metadata is flushed with the bytes.
   bool metadata_dirty_ = false;

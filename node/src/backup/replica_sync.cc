@@ -149,15 +149,9 @@ void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
 void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
   RC_FAILPOINT("backup.write.before_answer");
   if (!options_.synced) return answer(handle, held);
-  wait_for_sync(handle, held, nullptr);
-  dirty_.store(true, std::memory_order_relaxed);
+  syncs_.add({handle, held});
+  syncs_.mark_dirty();
   flush();
-}
-
-/// Any reactor.
-void ReplicaService::wait_for_sync(const ReplyHandle& reply, uint32_t held, BackupLane* lane) {
-  const SpinGuard guard(waiting_lock_);
-  waiting_.push_back({reply, held, lane});
 }
 
 /// NO_SPACE is not a failure of the device: a copy-on-write file system may need space even for
@@ -169,7 +163,7 @@ void ReplicaService::write_failed(const Status& status) {
 }
 
 void ReplicaService::mark_dirty() {
-  dirty_.store(true, std::memory_order_relaxed);
+  syncs_.mark_dirty();
   start_flush_timer();
 }
 
@@ -177,29 +171,13 @@ void ReplicaService::start_flush_timer() {
   if (!flushing_ && !flush_timer_.running()) flush_timer_.start_after(options_.flush_interval);
 }
 
-/// Called on another reactor after it took bytes (with "synced": after the write was added to
-/// waiting_). The first reactor syncs them.
-void ReplicaService::taken_elsewhere() {
-  const bool was_dirty = dirty_.exchange(true, std::memory_order_acq_rel);
-  if (!options_.synced) {
-    // The reactor that set the flag has nudged the first one, and the first one checks the flag
-    // after each sync.
-    if (!was_dirty) reactor_.nudge();
-  } else if (!others_wait_.exchange(true, std::memory_order_acq_rel)) {
-    reactor_.nudge();
-  }
-}
-
 /// With lanes: starts the sync of what they took.
 bool ReplicaService::on_turn() {
-  if (others_wait_.load(std::memory_order_relaxed) &&
-      others_wait_.exchange(false, std::memory_order_acquire)) {
+  if (syncs_.take_added_elsewhere()) {
     flush();  // at the latest when the sync in flight has ended
     return true;
   }
-  if (!dirty_.load(std::memory_order_relaxed) || flushing_ || flush_timer_.running() || stopping_) {
-    return false;
-  }
+  if (!syncs_.dirty() || flushing_ || flush_timer_.running() || stopping_) return false;
   start_flush_timer();
   return true;
 }
@@ -233,14 +211,9 @@ void ReplicaService::sync_metadata() {
 
 void ReplicaService::flush() {
   if (flushing_ || stopping_) return;
-  // This sync includes what other reactors took before they set the flag.
-  if (!dirty_.exchange(false, std::memory_order_acq_rel)) return;
+  // `syncing_` is empty by now: the writes of the last sync are answered.
+  if (!syncs_.begin_sync(syncing_)) return;
   flushing_ = true;
-  {
-    const SpinGuard guard(waiting_lock_);
-    std::swap(waiting_, flushing_waiters_);  // empty by now: the waiters of the last sync are
-                                             // answered
-  }
   when_bytes_synced(
       [this, alive = alive_, closed = std::exchange(just_closed_, {})](Status status) {
         if (!*alive) return;
@@ -253,35 +226,27 @@ void ReplicaService::flushed(const Status& status, const std::vector<Key>& close
   answer_waiting(status);
   if (!status.ok()) {
     device_status_.fail(status);
-    {
-      const SpinGuard guard(waiting_lock_);
-      std::swap(waiting_, flushing_waiters_);
-    }
+    syncs_.take_all(syncing_);
     return answer_waiting(status);
   }
   write_closed_lengths(closed);
-  bool more = false;
-  {
-    const SpinGuard guard(waiting_lock_);
-    more = !waiting_.empty();
-  }
-  if (more) return flush();
-  if (dirty_.load(std::memory_order_relaxed)) mark_dirty();
+  if (syncs_.has_writes()) return flush();
+  if (syncs_.dirty()) mark_dirty();
 }
 
 /// Answers the requests whose sync ended with `status`. Answers of another reactor are handed over
 /// together.
 void ReplicaService::answer_waiting(const Status& status) {
-  for (const Waiting& waiting : flushing_waiters_) {
-    if (waiting.lane != nullptr) {
-      waiting.lane->answer_later(waiting.reply, waiting.held, status);
+  for (const SyncQueue::Write& write : syncing_) {
+    if (write.answers != nullptr) {
+      write.answers->add(write.reply, write.held, status);
     } else if (status.ok()) {
-      answer(waiting.reply, waiting.held);
+      answer(write.reply, write.held);
     } else {
-      reply_error(transport_, waiting.reply, status);
+      reply_error(transport_, write.reply, status);
     }
   }
-  flushing_waiters_.clear();
+  syncing_.clear();
 }
 
 void ReplicaService::write_closed_lengths(const std::vector<Key>& keys) {

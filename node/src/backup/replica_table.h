@@ -72,6 +72,8 @@ class ReplicaTable {
   const Shard& shard_of(uint64_t master_id) const;
   std::array<Shard, kShards>& shards() { return shards_; }
 
+  /// When a write that was not taken now may be sent again.
+  static constexpr uint32_t kRetryAfterUs = 10'000;
   enum class Plain : uint8_t {
     kTaken,   // all bytes are held
     kNotNow,  // no buffer is free at the moment: `why` is RETRY
