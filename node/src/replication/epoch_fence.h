@@ -14,9 +14,19 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/status.h"
+
 namespace ramcloud {
 
-/// The state of the fence. Its owner, the ReplicaManager, tells the coordinator.
+/// The coordinator's definite answer about a raised epoch. OK: it has the epoch durably. Any other
+/// answer is final (CRASHED: the cluster has given this master up).
+struct FenceAnswer {
+  uint32_t epoch = 0;
+  Status status;
+};
+
+/// The state of the fence. Its owner, the ReplicaManager, decides when the coordinator must be
+/// told; the server tells it.
 class EpochFence {
  public:
   /// The replication epoch of this master. It is in every replica request and in every group

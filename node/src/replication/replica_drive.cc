@@ -100,7 +100,6 @@ bool ReplicaManager::drive_unsettled_once() {
   lose_unsettled();
   note_lost_abandoned();
   drive_fence();
-  take_fence_answer();
   if (stopped_) return true;
   if (fence_.holds() && std::exchange(progress_, false)) {
     report_progress();

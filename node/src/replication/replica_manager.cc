@@ -416,20 +416,8 @@ void ReplicaManager::drive_fence() {
   }
   if (unsettled_.empty()) return;
   if (const auto epoch = fence_.begin_telling()) {
-    scope_.spawn(tell_coordinator(unsettled_.front()->segment->id(), *epoch));
+    fence_to_raise_ = {unsettled_.front()->segment->id(), *epoch};
   }
-}
-
-/// Stores the answer; the next drive_unsettled() acts on it.
-Task<void> ReplicaManager::tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch) {
-  FenceAnswer answer{epoch, {}};
-  if (options_.raise_epoch) {
-    answer.status = co_await options_.raise_epoch(lowest_open_segment, epoch);
-  }
-  first_.assert_here();
-  fence_answer_ = std::move(answer);
-  due_ = true;
-  timer_.start_at(reactor_.now());
 }
 
 void ReplicaManager::take_fence_answer() {

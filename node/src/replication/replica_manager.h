@@ -50,6 +50,7 @@
 #include "base/metrics.h"
 #include "base/mutex.h"
 #include "log/log.h"
+#include "log/replay.h"
 #include "replication/adoptions.h"
 #include "replication/awaited_backups.h"
 #include "replication/backup_table.h"
@@ -114,11 +115,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Duration check_interval = std::chrono::seconds(10);
     /// Segments whose lost replicas are re-created at the same time, not counting open segments.
     uint32_t concurrent_repairs = 4;
-    /// Tells the coordinator of a higher replication epoch, and waits for its definite answer
-    /// however long that takes: OK once it is durable; anything else is final (CRASHED: the cluster
-    /// has given this master up). Null (tests of single parts): OK.
-    using RaiseEpoch = std::function<Task<Status>(uint64_t lowest_open_segment, uint32_t epoch)>;
-    RaiseEpoch raise_epoch;
     /// Limits until when this master may answer from memory. It outlives the manager. Null (tests
     /// of single parts): no lease is kept.
     LeaseTerm* lease = nullptr;
@@ -180,7 +176,20 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     first_.assert_here();
     return std::exchange(broken_, {});
   }
+  /// The fence that the coordinator must have durably before anything more is acknowledged; each
+  /// once. The server tells it, however long that takes, and passes the answer to fence_answered().
+  /// There is no other one before that.
+  std::optional<log::ReplicationFence> take_fence_to_raise() {
+    first_.assert_here();
+    return std::exchange(fence_to_raise_, std::nullopt);
+  }
   /// @}
+  /// The coordinator's answer about take_fence_to_raise(). On the first reactor, before its turn.
+  void fence_answered(FenceAnswer answer) {
+    first_.assert_here();
+    fence_answer_ = std::move(answer);
+    due_ = true;
+  }
 
   /// On the first reactor. Costs time for each segment that is not settled; settled ones are
   /// counted already.
@@ -253,12 +262,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   struct Compacted {
     log::Segment* before = nullptr;
     log::Segment* after = nullptr;
-  };
-
-  /// The coordinator's answer to a raised epoch.
-  struct FenceAnswer {
-    uint32_t epoch = 0;
-    Status status;
   };
 
   /// A holder's answer to RENEW_LEASE, and when it was asked.
@@ -445,7 +448,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   SegmentReplicas& replicas_of(const ReplicaSlot& slot) RC_REQUIRES(first_);
   void stop_serving(const Status& why) RC_REQUIRES(first_);
   void wake_at(Time when) RC_REQUIRES(first_);
-  Task<void> tell_coordinator(uint64_t lowest_open_segment, uint32_t epoch);
   Task<void> free_replica(Locator locator, GivenUp replica);
 
   RpcClient& rpc_;
@@ -469,8 +471,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool list_changed_ RC_GUARDED_BY(first_) = false;
   std::optional<Status> condemned_why_ RC_GUARDED_BY(first_);
   std::vector<uint64_t> broken_ RC_GUARDED_BY(first_);
-  std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
-  std::vector<Renewal> renewals_ RC_GUARDED_BY(first_);            // answered, not taken yet
+  std::optional<log::ReplicationFence> fence_to_raise_ RC_GUARDED_BY(first_);  // not taken yet
+  std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);              // not taken yet
+  std::vector<Renewal> renewals_ RC_GUARDED_BY(first_);  // answered, not taken yet
   Time next_lease_check_ RC_GUARDED_BY(first_){};
   log::LogPosition seen_head_ RC_GUARDED_BY(first_);  // in was_appended()
   log::LogPosition stalled_at_ RC_GUARDED_BY(first_);

@@ -67,10 +67,23 @@ void Enlistment::begin(wire::EnlistRequest request, const wire::EnlistReply& rep
   check_condemned();
 }
 
-Task<Status> Enlistment::raise_epoch(uint64_t lowest_open_segment, uint32_t epoch) {
+void Enlistment::raise_epoch(const log::ReplicationFence& fence) {
+  tasks_.spawn(tell_fence(fence));
+}
+
+/// Stores the answer for the turn that takes it.
+Task<void> Enlistment::tell_fence(log::ReplicationFence fence) {
+  Status status = co_await ask_to_raise(fence);
+  first_.assert_here();
+  fence_answer_ = {fence.epoch, std::move(status)};
+  reactor_.nudge();
+}
+
+Task<Status> Enlistment::ask_to_raise(log::ReplicationFence fence) {
   auto reply = co_await coordinators_.call_patiently<wire::Empty>(
       wire::Opcode::kRaiseReplicationEpoch,
-      wire::RaiseReplicationEpochRequest{server_id_, lowest_open_segment, epoch}, kPatience,
+      wire::RaiseReplicationEpochRequest{server_id_, fence.lowest_open_segment, fence.epoch},
+      kPatience,
       [](const Status& status) {
         return status == StatusCode::kCrashed || status == StatusCode::kStaleTerm;
       },
@@ -80,7 +93,7 @@ Task<Status> Enlistment::raise_epoch(uint64_t lowest_open_segment, uint32_t epoc
       });
   if (!reply) co_return std::move(reply.error());
   first_.assert_here();
-  confirmed_ = {lowest_open_segment, epoch};
+  confirmed_ = fence;
   co_return StatusCode::kOk;
 }
 

@@ -10,11 +10,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "base/status.h"
 #include "client/coordinator_link.h"
+#include "log/replay.h"
+#include "replication/epoch_fence.h"
 #include "replication/reactor_role.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
@@ -41,8 +44,14 @@ class Enlistment {
   void start(wire::EnlistRequest request, Serve serve);
 
   /// Tells the coordinator of a higher replication epoch. Retries until the coordinator answers yes
-  /// or no, because nothing more can be acknowledged before that.
-  Task<Status> raise_epoch(uint64_t lowest_open_segment, uint32_t epoch);
+  /// or no, because nothing more can be acknowledged before that. One at a time: the next one only
+  /// after take_fence_answer() returned the answer.
+  void raise_epoch(const log::ReplicationFence& fence);
+  /// The coordinator's answer, once; none before it came.
+  std::optional<FenceAnswer> take_fence_answer() {
+    first_.assert_here();
+    return std::exchange(fence_answer_, std::nullopt);
+  }
   /// Asks the leader once for a lease (CoordinatorLease::Ask).
   Task<Status> grant_lease(Time deadline);
   /// Tells the coordinator of the planned stop. Precondition: the lease has ended, and every
@@ -66,17 +75,13 @@ class Enlistment {
 
  private:
   Task<void> enlist(wire::EnlistRequest request);
+  Task<void> tell_fence(log::ReplicationFence fence);
+  Task<Status> ask_to_raise(log::ReplicationFence fence);
   Task<void> ask_when_forgotten();
   void begin(wire::EnlistRequest request, const wire::EnlistReply& reply) RC_REQUIRES(first_);
   void cannot_ask(const Locator& coordinator, const Status& reason) RC_REQUIRES(first_);
   void check_condemned() RC_REQUIRES(first_);
   void set_not_ready(std::string why);
-
-  /// The fence that the coordinator confirmed last.
-  struct Fence {
-    uint64_t lowest_open_segment = 0;
-    uint32_t epoch = 0;
-  };
 
   Reactor& reactor_;
   ServerList& servers_;
@@ -85,7 +90,8 @@ class Enlistment {
   std::function<void(Status)> on_fatal_;
   Serve serve_;
   wire::EnlistRequest enlisted_as_ RC_GUARDED_BY(first_);
-  Fence confirmed_ RC_GUARDED_BY(first_);
+  log::ReplicationFence confirmed_ RC_GUARDED_BY(first_);          // by the coordinator
+  std::optional<FenceAnswer> fence_answer_ RC_GUARDED_BY(first_);  // not taken yet
   Time heard_ RC_GUARDED_BY(first_){};  // last message of the coordinator
   std::optional<Time> told_forgotten_ RC_GUARDED_BY(first_);
   bool left_ RC_GUARDED_BY(first_) = false;

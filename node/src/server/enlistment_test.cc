@@ -33,7 +33,6 @@ class EnlistmentTest : public ::testing::Test {
         rpc_, servers_, std::vector{coordinator_},
         [this](const Status& why) { fatal_.push_back(why.to_string()); });
   }
-  ~EnlistmentTest() override { raising_.reset(); }
 
   void add_to_list(uint64_t id, wire::ServerState state) {
     auto& entry = list_.servers.emplace_back();
@@ -110,16 +109,19 @@ class EnlistmentTest : public ::testing::Test {
   bool ends() {
     return scheduler_.run_until([this] { return !fatal_.empty(); }, 60s);
   }
-  /// Begins to raise the epoch; the outcome is in raised_ when there is one.
+  /// Raises the epoch; the coordinator's answer is in raised_.
   void raise(uint64_t segment, uint32_t epoch) {
-    const auto flow = [](EnlistmentTest& self, uint64_t s, uint32_t e) -> Task<void> {
-      self.raised_ = co_await self.enlistment_->raise_epoch(s, e);
-    };
     raised_.reset();
-    raising_ = std::make_unique<TaskScope>(node_.reactor());
-    node_.reactor().post(
-        [this, flow, segment, epoch] { raising_->spawn(flow(*this, segment, epoch)); });
-    EXPECT_TRUE(scheduler_.run_until([this] { return raised_.has_value(); }, 60s));
+    node_.reactor().post([this, segment, epoch] { enlistment_->raise_epoch({segment, epoch}); });
+    EXPECT_TRUE(scheduler_.run_until(
+        [&] {
+          const auto answer = enlistment_->take_fence_answer();
+          if (!answer) return false;
+          EXPECT_EQ(answer->epoch, epoch);
+          raised_ = answer->status;
+          return true;
+        },
+        60s));
   }
 
   SimScheduler scheduler_{1};
@@ -141,7 +143,6 @@ class EnlistmentTest : public ::testing::Test {
   std::vector<std::string> fatal_;
   std::optional<Status> raised_;
   std::unique_ptr<Enlistment> enlistment_;
-  std::unique_ptr<TaskScope> raising_;
 };
 
 TEST_F(EnlistmentTest, ItAsksUntilItIsTakenInAndStaysTheSameServer) {

@@ -289,9 +289,6 @@ struct ServerNode::Impl {
     all.replication.read_lease = options.read_lease;
     all.replication.backup_silence = options.backup_silence;
     all.replication.restart_grace = options.restart_grace;
-    all.replication.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
-      return enlistment.raise_epoch(segment, epoch);
-    };
     all.replication.messages = &first.replica_messages();
     const auto recreated = [this](const char* how) {
       return &metrics.counter("ramcloud_replicas_recreated_total",

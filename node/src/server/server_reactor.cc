@@ -1,6 +1,7 @@
 #include "server/server_reactor.h"
 
 #include <string>
+#include <utility>
 
 namespace ramcloud::server {
 
@@ -83,7 +84,12 @@ bool ServerReactor::replicate() {
 /// The first reactor: places, opens, closes, loses and repairs replicas. With one reactor it sends
 /// what was appended, too.
 bool ServerReactor::settle() {
-  return lead_ && lead_->master->replicas() != nullptr && lead_->master->replicas()->on_turn();
+  ReplicaManager* replicas = lead_ ? lead_->master->replicas() : nullptr;
+  if (replicas == nullptr) return false;
+  if (auto answer = lead_->enlistment->take_fence_answer()) {
+    replicas->fence_answered(std::move(*answer));
+  }
+  return replicas->on_turn();
 }
 
 /// Answers writes to replicas of other masters that waited for a sync.
@@ -91,11 +97,13 @@ bool ServerReactor::acknowledge_replicas() {
   return backup_lane_ != nullptr && backup_lane_->on_turn();
 }
 
-/// The first reactor: reports what replication learned about this server and its backups.
+/// The first reactor: reports what replication learned about this server and its backups, and a
+/// raised epoch.
 void ServerReactor::report() {
   ReplicaManager* replicas = lead_ ? lead_->master->replicas() : nullptr;
   if (replicas == nullptr) return;
   if (const auto why = replicas->condemned()) lead_->enlistment->leave(*why);
+  if (const auto fence = replicas->take_fence_to_raise()) lead_->enlistment->raise_epoch(*fence);
   for (const uint64_t backup_id : replicas->take_broken()) {
     lead_->peers->connection_failed(backup_id);
   }

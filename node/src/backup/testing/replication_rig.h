@@ -54,11 +54,15 @@ struct BackupRole {
   std::unique_ptr<ReplicaService> service;
 };
 
-class ReplicationRig {
+class ReplicationRig : private TurnHook {
  public:
   explicit ReplicationRig(uint64_t seed) : scheduler_(seed) {}
-  ~ReplicationRig() {
-    if (manager_) manager_->detach();
+  ~ReplicationRig() override {
+    if (manager_) {
+      asking_.reset();
+      master_->reactor().remove_hook(this);
+      manager_->detach();
+    }
     log_.reset();
     manager_.reset();
     lanes_.clear();
@@ -94,9 +98,6 @@ class ReplicationRig {
     options.master_id = master_id_;
     options.failure_domain = domains_[master_id_];
     options.replicas = replicas;
-    options.raise_epoch = [this](uint64_t segment, uint32_t epoch) {
-      return raise_epoch(segment, epoch);
-    };
     options.lease = &lease_;
     options.backup_silence = backup_silence_;
     options.min_replicas = min_replicas_;
@@ -117,6 +118,8 @@ class ReplicationRig {
     log_options.owned_tablets = owned_tablets_;
     log_ = std::make_unique<log::Log>(*arena_, *manager_, log_options);
     manager_->attach(*log_);
+    asking_.emplace(master_->reactor());
+    master_->reactor().add_hook(this);
     log_->start();
   }
 
@@ -148,16 +151,22 @@ class ReplicationRig {
     tell_master();
   }
 
+  /// The end of the master's turn: tells the fake coordinator of a raised epoch.
+  bool on_turn() override {
+    const auto raised = manager_->take_fence_to_raise();
+    if (raised) asking_->spawn(raise_fence(*raised));
+    return raised.has_value();
+  }
   /// The fake coordinator: it answers after some time, the change becomes durable in between, and
   /// values only rise.
-  Task<Status> raise_epoch(uint64_t segment, uint32_t epoch) {
+  Task<void> raise_fence(log::ReplicationFence raised) {
     co_await master_->reactor().sleep(coordinator_delay_ / 2);
-    if (given_up_) co_return StatusCode::kCrashed;
-    EXPECT_GE(segment, fence_.lowest_open_segment);
-    EXPECT_GE(epoch, fence_.epoch);
-    fence_ = {segment, epoch};
+    if (given_up_) co_return manager_->fence_answered({raised.epoch, StatusCode::kCrashed});
+    EXPECT_GE(raised.lowest_open_segment, fence_.lowest_open_segment);
+    EXPECT_GE(raised.epoch, fence_.epoch);
+    fence_ = raised;
     co_await master_->reactor().sleep(coordinator_delay_ / 2);
-    co_return StatusCode::kOk;
+    manager_->fence_answered({raised.epoch, {}});
   }
 
   /// Kills a backup's process; the server list does not change yet.
@@ -254,6 +263,7 @@ class ReplicationRig {
   std::map<uint64_t, std::string> domains_;   // by server, before start(); empty: one of its own
   std::map<std::string, std::string> model_;  // everything that was appended
   log::ReplicationFence fence_;               // the coordinator's fence
+  std::optional<TaskScope> asking_;           // the fake coordinator
   Duration coordinator_delay_ = 2ms;
   // Of the master, before start().
   uint32_t min_replicas_ = 0;
