@@ -34,6 +34,7 @@
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/reactor.h"
+#include "wire/control_messages.h"
 #include "wire/replica_messages.h"
 
 namespace ramcloud {
@@ -54,8 +55,6 @@ class ReplicaService final : private ReplicaTable::Bytes,
     uint64_t opens = 0, writes = 0, written_bytes = 0, closes = 0, frees = 0, refused = 0,
              syncs = 0;
   };
-  /// The state of the device, for status and placement.
-  enum class Device : uint8_t { kGood = 0, kFull = 1, kFailed = 2 };
 
   /// Registers kReplicaOpen, kReplicaWrite and kReplicaFree, and those of RecoveryService,
   /// FetchService, LeaseService and AdoptionService. Precondition: `frames` was adopted. All
@@ -102,9 +101,12 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// An error once the device has failed. Every request is then refused with it, so that masters
   /// place their replicas elsewhere.
   Status device_status() const { return device_status_.status(); }
-  /// kFull since the last open was refused because there was no space.
-  Device device() const {
-    return device_status_.failed() ? Device::kFailed : full_ ? Device::kFull : Device::kGood;
+  /// For status and placement.
+  wire::BackupDevice device() const {
+    using wire::BackupDevice;
+    return device_status_.failed() ? BackupDevice::kFailed
+           : full_                 ? BackupDevice::kFull
+                                   : BackupDevice::kGood;
   }
 
   /// The state of one replica; and counts of replicas and of frames being prepared. For tests and

@@ -256,7 +256,7 @@ TEST_P(SyncedReplicaServiceTest, ASyncThatFailsIsNoAcknowledgement) {
   node_.disk().fail_with({StatusCode::kIoError, "bad sector"});
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 2; }, 10s));
   EXPECT_EQ(replies_.status, StatusCode::kIoError);
-  EXPECT_EQ(service_->device(), ReplicaService::Device::kFailed);
+  EXPECT_EQ(service_->device(), wire::BackupDevice::kFailed);
 }
 
 TEST_P(SyncedReplicaServiceTest, AWriteThatIsAcknowledgedWaitsForAllBeforeIt) {

@@ -286,6 +286,13 @@ enum class CleanerState : uint8_t {
   kEmergency = 4,  // combined cleaning, because no new head can be opened
 };
 
+/// The state of a backup's device.
+enum class BackupDevice : uint64_t {
+  kGood = 0,
+  kFull = 1,    // the last replica was refused because there was no space
+  kFailed = 2,  // it takes no replicas any more
+};
+
 /// Frames of a backup that only new heads may take: one in so many, up to the maximum.
 inline constexpr uint32_t kHeadReserveShare = 8;
 inline constexpr uint32_t kMostHeadReserve = 8;
@@ -300,7 +307,7 @@ struct ServerStats {
   uint64_t segments_degraded = 0;  // segments that go on with fewer than R replicas
   uint64_t writes_wait = 0;        // 1: too few replicas can be placed
   uint64_t replication_epoch = 0;
-  uint64_t backup_device = 0;   // 0: good; 1: full; 2: failed, takes no replicas
+  uint64_t backup_device = 0;   // a BackupDevice
   uint64_t log_bytes_live = 0;  // part of log_bytes_used: entries of live objects
   uint64_t hash_table_bytes = 0;
   CleanerState cleaner = CleanerState::kNone;
@@ -323,6 +330,7 @@ struct ServerStats {
   uint64_t kept_bytes() const {
     return cleaner == CleanerState::kNone ? log_bytes_used : log_bytes_live;
   }
+  BackupDevice device() const { return static_cast<BackupDevice>(backup_device); }
   uint64_t frames_free() const {
     return frames_total - std::min(frames_used + frames_quarantined, frames_total);
   }

@@ -219,9 +219,9 @@ ordered_json to_json(const ServerView& server) {
       {"segments_degraded", stats.segments_degraded},
       {"writes_wait", stats.writes_wait != 0},
       {"replication_epoch", stats.replication_epoch},
-      {"backup_device", stats.backup_device == 0   ? "good"
-                        : stats.backup_device == 1 ? "full"
-                                                   : "failed"},
+      {"backup_device", stats.device() == wire::BackupDevice::kGood   ? "good"
+                        : stats.device() == wire::BackupDevice::kFull ? "full"
+                                                                      : "failed"},
       {"memory", to_json(memory_of(stats))},
       {"utilisation", utilisation(memory_of(stats))},
       {"cleaner",

@@ -68,11 +68,12 @@ void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
     if (server.suspected) {
       diagnosis.add(Health::kDegraded, label(server.record) + " does not answer");
     }
-    if (server.up() && server.stats.backup_device != 0) {
+    if (server.up() && server.stats.device() != wire::BackupDevice::kGood) {
       diagnosis.add(
           Health::kDegraded,
-          fmt::format("{}: its backup takes no replicas, the device {}", label(server.record),
-                      server.stats.backup_device == 1 ? "is full" : "has failed"));
+          fmt::format(
+              "{}: its backup takes no replicas, the device {}", label(server.record),
+              server.stats.device() == wire::BackupDevice::kFull ? "is full" : "has failed"));
     }
     if (server.up() && server.stats.writes_wait != 0) {
       diagnosis.add(Health::kDegraded, label(server.record) +

@@ -12,8 +12,6 @@
 namespace ramcloud {
 namespace {
 
-constexpr uint64_t kFailedDevice = 2;  // of ServerStats::backup_device
-
 std::string domain_of(const ClusterState& state, uint64_t server_id) {
   const std::string& domain = state.servers.at(server_id).record.failure_domain;
   return domain.empty() ? fmt::format("server {}", server_id) : domain;
@@ -48,7 +46,7 @@ uint64_t room_for_copies(const ClusterState& state, uint64_t recovery_master) {
   std::map<std::string, uint64_t> by_domain;
   const std::string own = domain_of(state, recovery_master);
   for (const auto& [id, server] : state.servers) {
-    if (!server.up() || server.stats.backup_device == kFailedDevice) continue;
+    if (!server.up() || server.stats.device() == wire::BackupDevice::kFailed) continue;
     const std::string domain = domain_of(state, id);
     if (domain == own) continue;
     if (server.stats.frames_total == 0) return kUnknown;

@@ -77,7 +77,8 @@ TEST(FrameRoom, ReplicasOfASegmentAreInDifferentFailureDomains) {
   EXPECT_EQ(room_for_copies(volumes.state, 2), 0u) << "one of them is in its own";
   volumes.state.servers.at(4).stats.frames_used = 6;
   EXPECT_EQ(room_for_copies(volumes.state, 2), 8 * uint64_t{log::kSegmentBytes});
-  volumes.state.servers.at(4).stats.backup_device = 2;
+  volumes.state.servers.at(4).stats.backup_device =
+      static_cast<uint64_t>(wire::BackupDevice::kFailed);
   EXPECT_EQ(room_for_copies(volumes.state, 2), 0u) << "a device that failed takes no replicas";
 }
 
