@@ -8,25 +8,26 @@ import (
 // RAMCloudClusterStatus is the observed state of a cluster. Everything about servers, tables and data comes
 // from the coordinator's admin API; the operator infers none of it from pods.
 type RAMCloudClusterStatus struct {
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Recovering, Resizing, UpToDate, Paused, DeprecatedFields.
+	// Conditions of the types Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Recovering, Resizing,
+	// UpToDate, Paused and DeprecatedFields.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Generation of the spec that the operator has seen.
+	// The metadata.generation that the operator read last.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// What the coordinator says about itself.
+	// What the coordinator reports about itself.
 	// +optional
 	Coordinator CoordinatorStatus `json:"coordinator,omitzero"`
-	// How many servers there are.
+	// How many servers exist, and in which state they are.
 	// +optional
 	Servers ServersStatus `json:"servers,omitzero"`
-	// The data, as of the coordinator's last report.
+	// Summary of the data, from the coordinator's last report.
 	// +optional
 	Data DataStatus `json:"data,omitzero"`
-	// The etcd that the operator runs; empty without one.
+	// State of the etcd that the operator runs. Empty if it runs none.
 	// +optional
 	Etcd EtcdStatus `json:"etcd,omitzero"`
 	// How many volumes and servers cannot get the size that spec asks for.
@@ -38,7 +39,7 @@ type RAMCloudClusterStatus struct {
 	// +listType=map
 	// +listMapKey=pod
 	PendingRestart []PendingRestart `json:"pendingRestart,omitempty"`
-	// Templates of new pods, and the templates that a rolling restart would apply.
+	// For each component, the template of new pods, and the template that a rolling restart would apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=component
@@ -48,22 +49,22 @@ type RAMCloudClusterStatus struct {
 	Selector string `json:"selector,omitempty"`
 }
 
-// CoordinatorStatus is what the coordinator says about itself.
+// CoordinatorStatus is what the coordinator reports about itself.
 type CoordinatorStatus struct {
-	// Identity of the cluster, which is also on every volume. It is written once. If a coordinator with another identity
-	// answers, the operator changes nothing (condition ConsistentIdentity).
+	// Identity of the cluster, which is also stored on every volume. The operator records it once. If a coordinator with
+	// another identity answers later, the operator changes nothing (condition ConsistentIdentity).
 	// +optional
 	ClusterUUID string `json:"clusterUUID,omitempty"`
 	// Version of the leading coordinator.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Term of its leadership. Each new leadership has a higher one.
+	// Number of the leader's term. It rises with each new leader.
 	// +optional
 	Term int64 `json:"term,omitempty"`
-	// Coordinators that exist.
+	// Number of coordinators that exist.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// Coordinators whose pods are ready.
+	// Number of coordinators whose pods are ready.
 	// +optional
 	Ready int32 `json:"ready"`
 	// The last failures of the coordinators' pods.
@@ -75,19 +76,20 @@ type CoordinatorStatus struct {
 
 // EtcdStatus is what is known of the etcd that the operator runs.
 type EtcdStatus struct {
-	// Members that exist.
+	// Number of members that exist.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// Members whose pods are ready.
+	// Number of members whose pods are ready.
 	// +optional
 	Ready int32 `json:"ready"`
-	// All members were ready at the same time at least once. Since then, a member that lost its volume is not simply started
-	// with an empty one: a member that forgot its votes can make the majority lose entries that it committed.
+	// True once all members were ready at the same time. From then on, the operator does not simply start a member with an
+	// empty volume if its volume was lost: a member that forgot its votes can make the majority lose committed entries.
 	// +optional
 	Formed bool `json:"formed,omitempty"`
-	// TLS of the connections to the etcd. "Required": only TLS, with certificates on both sides. An etcd that an earlier
-	// operator created is "Off" until you ask for a restart (spec.update.restartRequest). The operator then changes it to
-	// "Offered" (members accept both), "Used" (coordinators connect with TLS) and "Required".
+	// TLS of the connections to the etcd. Off: no TLS. Offered: members accept connections with and without TLS. Used:
+	// coordinators connect with TLS. Required: only connections with TLS, and with certificates on both sides. An etcd
+	// that an earlier operator created begins with Off. After a request for a restart (spec.update.restartRequest) the
+	// operator changes it to Offered, then Used, then Required.
 	// +optional
 	// +kubebuilder:validation:Enum=Off;Offered;Used;Required
 	TLS string `json:"tls,omitempty"`
@@ -100,15 +102,16 @@ type EtcdStatus struct {
 
 // ResizingStatus counts volumes and servers that cannot get the size that spec asks for. The condition Resizing says why.
 type ResizingStatus struct {
-	// Volumes that cannot grow to the size that spec asks for. While it is not 0, smaller sizes are accepted in spec.
+	// Number of volumes that cannot grow to the size that spec asks for. While it is not 0, smaller sizes are accepted in
+	// spec.
 	// +optional
 	VolumesInfeasible int32 `json:"volumesInfeasible,omitempty"`
-	// Servers that get the memory that spec asks for only when they are restarted.
+	// Number of servers that must be restarted to get the memory that spec asks for.
 	// +optional
 	ServersInfeasible int32 `json:"serversInfeasible,omitempty"`
 }
 
-// MemberFailure is the last failure of a pod of the coordinators or of etcd.
+// MemberFailure is the last failure of the pod of a coordinator or of an etcd member.
 type MemberFailure struct {
 	// Name of the pod.
 	// +required
@@ -135,36 +138,39 @@ type PendingRestart struct {
 
 // RevisionStatus names the ControllerRevisions that have the templates of a component's pods.
 type RevisionStatus struct {
-	// etcd, coordinator or server.
+	// Component: etcd, coordinator or server.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Component string `json:"component,omitempty"`
-	// ControllerRevision with the template of new pods.
+	// Name of the ControllerRevision with the template of new pods.
 	// +optional
 	Current string `json:"current,omitempty"`
-	// ControllerRevision that a rolling restart would apply. Empty: a rolling restart would change no template.
+	// Name of the ControllerRevision that a rolling restart would apply. Empty: a rolling restart would not change the
+	// template.
 	// +optional
 	Pending string `json:"pending,omitempty"`
 }
 
 // ServersStatus counts servers.
 type ServersStatus struct {
-	// Servers that exist, as RAMCloudServer objects.
+	// Number of servers that exist, as RAMCloudServer objects.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// Servers that the coordinator lists as up.
+	// Number of servers that the coordinator lists as up.
 	// +optional
 	Ready int32 `json:"ready"`
-	// "ready/existing", for people.
+	// Numbers of ready and of existing servers, as text for people. For example 2/3.
 	// +optional
 	Summary string `json:"summary,omitempty"`
-	// Earlier incarnations that the coordinator lists as crashed.
+	// Number of crashed servers in the coordinator's list. A server that restarts after a crash gets a new id. Its earlier
+	// id counts here as long as the coordinator lists it.
 	// +optional
 	Crashed int32 `json:"crashed,omitempty"`
 	// Why no server may be evicted now, for example by kubectl drain. Empty: one server may be evicted.
 	// +optional
 	EvictionsHeld string `json:"evictionsHeld,omitempty"`
-	// Servers whose pod differs from what spec asks for. They are restarted only when spec.update.restartRequest asks for it.
+	// Number of servers whose pod differs from what spec asks for. They are restarted only when spec.update.restartRequest
+	// asks for it.
 	// +optional
 	PendingRestart int32 `json:"pendingRestart,omitempty"`
 }
@@ -193,7 +199,7 @@ type DataStatus struct {
 	// Number of tablets of all tables.
 	// +optional
 	Tablets int32 `json:"tablets,omitempty"`
-	// Tablets that are not served.
+	// Number of tablets that are not served.
 	// +optional
 	TabletsUnavailable int32 `json:"tabletsUnavailable,omitempty"`
 	// Number of objects in all tables.
@@ -202,14 +208,15 @@ type DataStatus struct {
 	// Log memory in use, summed over the servers that are up.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
+	// Part of memoryUsed that live objects take. The rest belongs to overwritten and deleted objects. The cleaner frees it
+	// when memory is short.
 	// +optional
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Size of the log memory, summed over the servers that are up.
 	// +optional
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// How many servers may crash at the same time, in any combination, so that all data is served again without help. Not set
-	// if it is 0, or if the coordinator does not report it.
+	// If this many servers crash at the same time, whichever they are, all data is served again without manual work. Not
+	// set if it is 0, or if the coordinator does not report it.
 	// +optional
 	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
@@ -225,26 +232,26 @@ type ReplicationStatus struct {
 	// Number of segments of all logs.
 	// +optional
 	Segments int64 `json:"segments,omitempty"`
-	// Segments with all replicas.
+	// Number of segments with all replicas.
 	// +optional
 	FullyReplicated int64 `json:"fullyReplicated,omitempty"`
-	// Segments that lack replicas.
+	// Number of segments that lack replicas.
 	// +optional
 	UnderReplicated int64 `json:"underReplicated,omitempty"`
 }
 
-// PodFailure describes a pod that failed: Kubernetes does not restart it.
+// PodFailure describes a failed pod. Kubernetes does not restart such a pod; the operator re-creates it.
 type PodFailure struct {
-	// Reason that Kubernetes gives.
+	// Reason, as Kubernetes reports it.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message that Kubernetes gives.
+	// Message, as Kubernetes reports it.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// When the pod failed.
 	// +optional
 	Time metav1.Time `json:"time,omitzero"`
-	// Failures in a row. The wait before the pod is re-created doubles with each.
+	// Number of failures in a row. The delay before the pod is re-created doubles with each failure.
 	// +optional
 	Count int32 `json:"count,omitempty"`
 }
@@ -305,17 +312,18 @@ const (
 	ReasonIdentityPinned = "IdentityPinned"
 	// ReasonIdentityNotKnown: the coordinator has never answered, so no identity is recorded.
 	ReasonIdentityNotKnown = "IdentityNotKnown"
-	// ReasonVolumeNotOurs: a volume claim has a name that this cluster needs, and belongs to something else.
+	// ReasonVolumeNotOurs: this cluster needs a volume claim, and a claim with the same name belongs to something else.
 	ReasonVolumeNotOurs = "VolumeNotOurs"
 	// ReasonNetworkNotSupported: spec.network has a value that is not supported yet; no pods are created.
 	ReasonNetworkNotSupported = "NetworkNotSupported"
-	// ReasonMetadataVolumeLost: a volume with metadata is lost. The operator does not replace it with an empty one, because
-	// that would be another cluster.
+	// ReasonMetadataVolumeLost: a volume with metadata is lost. The operator does not replace it with an empty one,
+	// because that would begin another cluster, without the data.
 	ReasonMetadataVolumeLost = "MetadataVolumeLost"
-	// ReasonVolumeTerminating: somebody deleted a server's volume claim; it is kept until the coordinator releases it.
+	// ReasonVolumeTerminating: somebody deleted a server's volume claim. The claim is kept until the coordinator says that
+	// no replica on its volume is needed.
 	ReasonVolumeTerminating = "VolumeTerminating"
-	// ReasonVolumeLost: the volume behind a server's claim is lost, and the claim is kept until the coordinator releases it; or
-	// the claim does not exist and the server is still listed as up.
+	// ReasonVolumeLost: the volume of a server's claim is lost. The claim is kept until the coordinator says that no
+	// replica on the volume is needed. Or: the claim does not exist, and the coordinator still lists the server as up.
 	ReasonVolumeLost = "VolumeLost"
 	// ReasonReconcileFailed: a step of the operator failed; the message has the error. The operator retries.
 	ReasonReconcileFailed = "ReconcileFailed"
@@ -349,8 +357,8 @@ const (
 	ReasonNotBlocked = "NotBlocked"
 	// ReasonRecoveryRunning: Recovering: other servers read the data of a crashed server from replicas.
 	ReasonRecoveryRunning = "RecoveryRunning"
-	// ReasonRecoveryBlocked: Recovering: something that the recovery needs is missing, and no server that could bring it is
-	// expected. The recovery continues by itself when the missing part comes back. The message says what is missing.
+	// ReasonRecoveryBlocked: Recovering: something that the recovery needs is missing, and no server that may have it is
+	// expected back. The recovery continues by itself when the missing part comes back. The message says what is missing.
 	ReasonRecoveryBlocked = "RecoveryBlocked"
 	// ReasonRecoveryWaitsForMemory: Recovering: the servers that are up have less free memory than the data needs. The part
 	// that fits is served.

@@ -12,9 +12,9 @@ type Durability string
 
 // The accepted durabilities.
 const (
-	// DurabilityBuffered: R other servers have it in the page caches of their operating systems.
+	// DurabilityBuffered: when R other servers have it in the page caches of their operating systems.
 	DurabilityBuffered Durability = "Buffered"
-	// DurabilitySynced: R other servers have it on their devices.
+	// DurabilitySynced: when R other servers have it on their devices.
 	DurabilitySynced Durability = "Synced"
 )
 
@@ -41,10 +41,12 @@ const (
 	RetentionDelete RetentionPolicy = "Delete"
 )
 
-// RAMCloudClusterSpec is the desired state of a cluster. (The rules test has(servers) only because the schema's
-// default for spec is checked before the defaults inside it are filled in. The API server refuses fewer servers than
-// replicationFactor needs when a cluster is created and when replicationFactor changes. It accepts a later change
-// to fewer servers; the operator then does not remove them and sets the condition ScaleBlocked.)
+// The rules below test has(servers) only because the schema's default for spec is checked before the defaults inside it
+// are filled in.
+
+// RAMCloudClusterSpec is the desired state of a cluster. A cluster needs at least replicationFactor + 1 servers. The API
+// server checks this when the cluster is created and when replicationFactor changes. It accepts a later change to fewer
+// servers. The operator then removes no server, and sets the condition ScaleBlocked.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || self.servers.replicas >= self.replicationFactor + 1 || (oldSelf.hasValue() && oldSelf.value().replicationFactor == self.replicationFactor)",optionalOldSelf=true,fieldPath=".servers.replicas",reason=FieldValueInvalid,messageExpression="'spec.servers.replicas is %d and spec.replicationFactor is %d: every segment needs %d replicas on other servers than its own; accepted: servers.replicas >= %d'.format([self.servers.replicas, self.replicationFactor, self.replicationFactor, self.replicationFactor + 1])"
 // +kubebuilder:validation:XValidation:rule="!has(self.servers) || !has(self.servers.backupStorage.size) || quantity(string(self.servers.backupStorage.size)).asInteger() >= 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()",fieldPath=".servers.backupStorage.size",reason=FieldValueInvalid,messageExpression="'spec.servers.backupStorage.size is %s: a server keeps replicas of about replicationFactor (%d) times servers.memory.log (%s) and as much again as room to place them; accepted: at least %d bytes, or leave it out'.format([self.servers.backupStorage.size, self.replicationFactor, self.servers.memory.log, 2 * self.replicationFactor * quantity(string(self.servers.memory.log)).asInteger()])"
@@ -60,40 +62,40 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default={}
 	Coordinator CoordinatorSpec `json:"coordinator,omitzero"`
 
-	// Where the coordinators keep the cluster's metadata. Left out: on the volume of the one coordinator.
+	// Where the coordinators keep the cluster's metadata. If not set: on the volume of the one coordinator.
 	// +optional
 	Metadata MetadataSpec `json:"metadata,omitzero"`
 
-	// The servers: each holds a part of the data in memory and replicas of others' data on its volume.
+	// The servers. Each holds a part of the data in memory, and replicas of other servers' data on its volume.
 	// +optional
 	// +kubebuilder:default={}
 	Servers ServersSpec `json:"servers,omitzero"`
 
-	// Number of replicas of each segment (R). A write is acknowledged when R other servers have it; durability says
-	// whether it must be on their devices by then.
+	// Number of replicas of each segment (R). A write is acknowledged when R other servers have it. The field durability
+	// says whether it must be on their devices by then.
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
 	ReplicationFactor int32 `json:"replicationFactor,omitempty"`
 
-	// Fewest replicas with which writes continue while too few failure domains are available. Default: one less than
-	// replicationFactor, at least 1.
+	// Minimum number of replicas for a write, if fewer than R failure domains are available. With fewer replicas, writes
+	// wait. Default: one less than replicationFactor, at least 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=8
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
-	// When a write is acknowledged: Buffered when its replicas are in the page cache of R servers,
-	// Synced when they are on R devices.
+	// When a write is acknowledged. Buffered: when its replicas are in the page caches of R servers. Synced: when they are
+	// on the devices of R servers.
 	// +optional
 	// +kubebuilder:default=Buffered
 	Durability Durability `json:"durability,omitempty"`
 
 	// Key of the pod label that names the failure domain. Servers with the same value are in one failure domain, and the
 	// replicas of a segment are in different domains. kubernetes.io/hostname means the node, and needs no label. Since
-	// version 1.35 Kubernetes copies topology.kubernetes.io/zone and topology.kubernetes.io/region from nodes to pods; other
-	// labels must be set on the pods. Left out: each server is a domain of its own.
+	// version 1.35 Kubernetes copies topology.kubernetes.io/zone and topology.kubernetes.io/region from nodes to pods;
+	// other labels must be set on the pods. If not set: each server is a domain of its own.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -110,7 +112,7 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')",reason=FieldValueInvalid,messageExpression="'spec.failureDomainLabel is %s; accepted: a label key, for example topology.kubernetes.io/region'.format([self])"
 	DeprecatedFailureDomainLabel string `json:"failureDomainLabel,omitempty"`
 
-	// How servers and clients talk to each other.
+	// Network between clients and servers, and between servers.
 	// +optional
 	// +kubebuilder:default={}
 	Network NetworkSpec `json:"network,omitzero"`
@@ -135,15 +137,15 @@ type RAMCloudClusterSpec struct {
 	// +kubebuilder:default=Retain
 	PVCRetention RetentionPolicy `json:"pvcRetention,omitempty"`
 
-	// How many RAMCloudRecovery objects of finished recoveries are kept; those of the oldest crashes are deleted. Objects of
-	// unfinished recoveries are always kept.
+	// Number of RAMCloudRecovery objects of finished recoveries that are kept. If there are more, those of the oldest
+	// crashes are deleted. Objects of unfinished recoveries are always kept.
 	// +optional
 	// +kubebuilder:default=20
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	RecoveryHistoryLimit *int32 `json:"recoveryHistoryLimit,omitempty"`
 
-	// If true, the operator changes nothing of this cluster. It still updates the status, and the cluster keeps working.
+	// If true, the operator changes nothing in this cluster. It still updates the status, and the cluster keeps working.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -161,10 +163,10 @@ type CoordinatorSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XValidation:rule="self == 1 || self == 3",reason=FieldValueInvalid,messageExpression="'spec.coordinator.replicas is %d; accepted: 1 or 3'.format([self])"
 	Replicas int32 `json:"replicas,omitempty"`
-	// Compute resources. Default: 50m CPU and 64Mi requested, at most 256Mi.
+	// Compute resources. Default: requests of 50m CPU and 64Mi of memory, and a memory limit of 256Mi.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
-	// Volume of the cluster's metadata. Not used with an etcd.
+	// Volume for the cluster's metadata. Not used if the metadata is in an etcd.
 	// +optional
 	// +kubebuilder:default={}
 	Storage StorageSpec `json:"storage,omitzero"`
@@ -174,7 +176,7 @@ type CoordinatorSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.etcd) && has(self.managedEtcd))",reason=FieldValueInvalid,message="spec.metadata has both etcd and managedEtcd; accepted: one of them, or neither (the metadata is then on the coordinator's volume)"
 type MetadataSpec struct {
-	// An etcd of your own.
+	// An etcd that exists already, and that the operator does not manage.
 	// +optional
 	Etcd *ExternalEtcdSpec `json:"etcd,omitempty"`
 	// An etcd that the operator runs for this cluster.
@@ -188,7 +190,7 @@ type MetadataSpec struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.tlsSecretRef) && has(self.tlsSecret))",fieldPath=".tlsSecret",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd has both tlsSecretRef (%s) and tlsSecret (%s), which is its old name; accepted: tlsSecretRef without tlsSecret'.format([self.tlsSecretRef.name, self.tlsSecret])"
 // +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",fieldPath=".prefix",reason=FieldValueForbidden,messageExpression="'spec.metadata.etcd.prefix is %s and was %s: coordinators with another prefix would found another cluster beside this one; accepted: the prefix that it was made with'.format([has(self.prefix) ? self.prefix : 'not set', has(oldSelf.prefix) ? oldSelf.prefix : 'not set'])"
 type ExternalEtcdSpec struct {
-	// host:port of each member.
+	// Address (host:port) of each member of the etcd.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -202,8 +204,8 @@ type ExternalEtcdSpec struct {
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[-A-Za-z0-9_./]*[-A-Za-z0-9_.]$')",reason=FieldValueInvalid,messageExpression="'spec.metadata.etcd.prefix is %s; accepted: a path of letters, digits and - _ . / that begins with / and does not end with it, for example /ramcloud/my-cluster'.format([self])"
 	Prefix string `json:"prefix,omitempty"`
-	// Secret with ca.crt (certificate of the authority that signed the etcd's certificates), and tls.crt and tls.key (client
-	// certificate and key of the coordinators). Left out: connections without TLS.
+	// Secret with ca.crt (certificate of the authority that signed the etcd's certificates), and tls.crt and tls.key
+	// (client certificate and key of the coordinators). If not set: connections without TLS.
 	// +optional
 	TLSSecretRef *SecretReference `json:"tlsSecretRef,omitempty"`
 	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
@@ -241,7 +243,7 @@ type ManagedEtcdSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Storage StorageSpec `json:"storage,omitzero"`
-	// Compute resources. Default: 50m CPU and 128Mi requested, at most 512Mi.
+	// Compute resources. Default: requests of 50m CPU and 128Mi of memory, and a memory limit of 512Mi.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// How long etcd keeps old revisions before it removes them (compaction), in minutes (m) or hours (h).
@@ -269,7 +271,7 @@ type UpdateSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",fieldPath=".storageClass",reason=FieldValueForbidden,messageExpression="'storageClass is %s and was %s: volumes that exist stay in their class; accepted: %s'.format([has(self.storageClass) ? self.storageClass : 'not set', has(oldSelf.storageClass) ? oldSelf.storageClass : 'not set', has(oldSelf.storageClass) ? oldSelf.storageClass : 'not set'])"
 type StorageSpec struct {
-	// Storage class. Left out: the default class of the Kubernetes cluster. It cannot be changed.
+	// Storage class. If not set: the default class of the Kubernetes cluster. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -283,7 +285,7 @@ type StorageSpec struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 }
 
-// TemplateMetadata has labels and annotations that are added to pods.
+// TemplateMetadata has labels and annotations for pods.
 type TemplateMetadata struct {
 	// Labels of the pods.
 	// +optional
@@ -305,7 +307,7 @@ type ExposeSpec struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ImagesSpec overrides images.
+// ImagesSpec replaces the default images.
 type ImagesSpec struct {
 	// Image of coordinators and servers. Default: the one that the operator was installed with.
 	// +optional

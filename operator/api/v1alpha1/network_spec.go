@@ -28,7 +28,7 @@ const (
 	ProviderDRA NetworkProvider = "DRA"
 )
 
-// NetworkSpec says how servers and clients talk to each other.
+// NetworkSpec describes the network between clients and servers, and between servers.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.transport) || self.transport in ['TCP', 'tcp']",fieldPath=".transport",reason=FieldValueInvalid,messageExpression="'spec.network.transport is %s, which is not supported yet; accepted: TCP'.format([self.transport])"
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider in ['Pod', 'pod']",fieldPath=".provider",reason=FieldValueInvalid,messageExpression="'spec.network.provider is %s, which is not supported yet; accepted: Pod'.format([self.provider])"
@@ -43,7 +43,7 @@ type NetworkSpec struct {
 	// +optional
 	// +kubebuilder:default=Pod
 	Provider NetworkProvider `json:"provider,omitempty"`
-	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a. Not supported yet.
+	// Extended resource that the device plugin provides, for example rdma/hca_shared_devices_a. Not supported yet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ResourceName string `json:"resourceName,omitempty"`

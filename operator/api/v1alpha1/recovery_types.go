@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RAMCloudRecoverySpec says which recovery of which cluster this is. The operator writes it, and does nothing because of it.
+// RAMCloudRecoverySpec says which recovery of which cluster this is. The operator writes it as a record. It starts
+// nothing.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="spec of a RAMCloudRecovery does not change: it is a record of what the coordinator does; ramcloud recovery list shows the recoveries that it knows"
 type RAMCloudRecoverySpec struct {
@@ -50,12 +51,13 @@ type RAMCloudRecoveryStatus struct {
 	// Name of the server that crashed, which is also the name of its pod.
 	// +optional
 	ServerName string `json:"serverName,omitempty"`
-	// DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor), BLOCKED (something is
-	// missing, and no server that could bring it is expected) or DONE.
+	// State of the recovery: DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor),
+	// BLOCKED (something that the recovery needs is missing, and no server that may have it is expected back) or DONE.
 	// +optional
 	State string `json:"state,omitempty"`
-	// COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or LOSS_ACCEPTED (an operator accepted the
-	// loss of the missing data). Empty before the recovery is done, or if the coordinator does not report it.
+	// Outcome of the recovery: COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or
+	// LOSS_ACCEPTED (a person accepted the loss of the missing data). Empty before the recovery is done, or if the
+	// coordinator does not report it.
 	// +optional
 	Outcome string `json:"outcome,omitempty"`
 	// Why the coordinator decided that the server is dead.
@@ -67,7 +69,7 @@ type RAMCloudRecoveryStatus struct {
 	// Number of attempts that were started. If a recovery master fails, another attempt follows.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
-	// Unix time of the server's last answer, in ms.
+	// Time of the server's last answer, as Unix time in milliseconds.
 	// +optional
 	CrashedAtMs int64 `json:"crashedAtMs,omitempty"`
 	// When each step of the recovery was reached.
@@ -79,7 +81,7 @@ type RAMCloudRecoveryStatus struct {
 	// Bytes of the log that were replayed.
 	// +optional
 	BytesReplayed int64 `json:"bytesReplayed,omitempty"`
-	// Number of objects that recovery masters have.
+	// Number of objects that recovery masters have recovered.
 	// +optional
 	Entries int64 `json:"entries,omitempty"`
 	// Partitions into which the server's tablets were divided. At most 32 are listed.
@@ -98,7 +100,7 @@ type RAMCloudRecoveryStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	BlockedSegments []BlockedSegment `json:"blockedSegments,omitempty"`
-	// Memory that the data needs, and memory that is free.
+	// Memory that the recovered data needs, and memory that is free.
 	// +optional
 	Memory RecoveryMemory `json:"memory,omitzero"`
 	// Values for display, computed from the other fields.
@@ -106,7 +108,8 @@ type RAMCloudRecoveryStatus struct {
 	Summary RecoverySummary `json:"summary,omitzero"`
 }
 
-// RecoveryTimeline has times in ms since the server's last answer. A step that was not reached has no time.
+// RecoveryTimeline has the time of each step, in milliseconds since the server's last answer. A step that was not
+// reached has no time.
 type RecoveryTimeline struct {
 	// The coordinator decided that the server is dead.
 	// +optional
@@ -177,7 +180,7 @@ type RecoverySummary struct {
 	// When the server crashed.
 	// +optional
 	CrashedAt metav1.Time `json:"crashedAt,omitzero"`
-	// Time from the verdict until all tablets were served again, for example "812ms".
+	// Time from the decision that the server is dead until all tablets were served again, for example "812ms".
 	// +optional
 	Served string `json:"served,omitempty"`
 	// Size of the server's log.

@@ -53,10 +53,11 @@ type RAMCloudServerStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Generation of the spec that the operator has seen.
+	// The metadata.generation that the operator read last.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Up, NotEnlisted (the coordinator has no live server of this name), Crashed, or Unknown (the coordinator does not answer).
+	// State of the server: Up, NotEnlisted (the coordinator has no live server of this name), Crashed, or Unknown (the
+	// coordinator does not answer).
 	// +optional
 	State ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
@@ -83,7 +84,8 @@ type RAMCloudServerStatus struct {
 	// Log memory in use.
 	// +optional
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
+	// Part of memoryUsed that live objects take. The rest belongs to overwritten and deleted objects. The cleaner frees it
+	// when memory is short.
 	// +optional
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Size of the log memory.
@@ -92,12 +94,12 @@ type RAMCloudServerStatus struct {
 	// Where the server runs.
 	// +optional
 	Placement ServerPlacement `json:"placement,omitzero"`
-	// The pod differs from what the RAMCloudCluster asks for. It is restarted only when spec.update.restartRequest of the
-	// RAMCloudCluster asks for it.
+	// True if the pod differs from what the RAMCloudCluster asks for. The pod is restarted only when
+	// spec.update.restartRequest of the RAMCloudCluster asks for it.
 	// +optional
 	PendingRestart bool `json:"pendingRestart,omitempty"`
-	// Highest generation of the server's volume claims so far. The generation is in the name of a claim, and the name of a
-	// claim that no longer exists is not used again.
+	// Highest number (generation) of the server's volume claims so far. The number is a part of the claim's name, so that
+	// a new claim never gets the name of an earlier one.
 	// +optional
 	VolumeGeneration int32 `json:"volumeGeneration,omitempty"`
 	// The last time the pod failed.

@@ -40,8 +40,9 @@ const (
 	CleaningTwoLevel CleaningMode = "TwoLevel"
 )
 
-// ServersSpec describes the servers. (A memory limit that is too low, but that an earlier version accepted, remains
-// accepted while it and hashTableFraction stay the same and memory.log does not grow. So other fields can be changed.)
+// ServersSpec describes the servers. (An earlier version accepted memory limits that are too low. Such a limit is
+// accepted as long as it and hashTableFraction stay the same and memory.log does not grow, so that other fields can be
+// changed.)
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cpu) && has(self.resources))",fieldPath=".resources",reason=FieldValueInvalid,message="spec.servers has both cpu and resources; accepted: cpu (whole cores, memory is derived) or resources (all of it by you)"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.resources) || !has(self.resources.limits) || !('memory' in self.resources.limits) || !has(self.memory.log) || quantity(string(self.resources.limits['memory'])).asApproximateFloat() >= quantity(string(self.memory.log)).asApproximateFloat() * (1.0 + (has(self.memory.hashTableFraction) ? quantity(string(self.memory.hashTableFraction)).asApproximateFloat() : 0.125)) + 201326592.0",optionalOldSelf=true,fieldPath=".resources.limits.memory",reason=FieldValueInvalid,messageExpression="'spec.servers.resources.limits.memory is %s and servers.memory.log is %s: the log, its hash table and 192Mi would not fit; accepted: at least %dMi, or leave resources out'.format([self.resources.limits['memory'], self.memory.log, int((quantity(string(self.memory.log)).asApproximateFloat() * (1.0 + (has(self.memory.hashTableFraction) ? quantity(string(self.memory.hashTableFraction)).asApproximateFloat() : 0.125)) + 201326592.0 + 1048575.0) / 1048576.0)])"
@@ -49,8 +50,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.resources)",fieldPath=".resources",reason=FieldValueInvalid,messageExpression="'spec.servers has both hugePages (%s) and resources; accepted: hugePages with cpu (memory is derived) or resources without hugePages'.format([self.hugePages])"
 // +kubebuilder:validation:XValidation:rule="!has(self.hugePages) || self.hugePages in ['None', 'none'] || !has(self.memory) || !has(self.memory.log) || quantity(string(self.memory.log)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",fieldPath=".memory.log",reason=FieldValueInvalid,messageExpression="'spec.servers.memory.log is %s and spec.servers.hugePages is %s; accepted: a multiple of %s'.format([self.memory.log, self.hugePages, self.hugePages])"
 type ServersSpec struct {
-	// Number of servers. The operator removes no servers: a number below that of existing servers only sets the condition
-	// ScaleBlocked, because tablets and replicas cannot be moved yet.
+	// Number of servers. The operator removes no server, because tablets and replicas cannot be moved yet. If the number
+	// is below that of the existing servers, it only sets the condition ScaleBlocked.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -72,16 +73,16 @@ type ServersSpec struct {
 	// +optional
 	Cleaning CleaningSpec `json:"cleaning,omitzero"`
 
-	// Whole cores for each server. Left out: 50m requested, no limit.
+	// Whole cores for each server. If not set: 50m requested, no limit.
 	// +optional
 	CPU *CPUSpec `json:"cpu,omitempty"`
 
-	// Compute resources of each server, instead of cpu and of the memory request that the operator computes from log, hash
+	// Compute resources of each server. They replace cpu, and the memory request that the operator computes from log, hash
 	// table and buffers.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// Volume of each server: replicas of other servers' data.
+	// Volume of each server, for replicas of other servers' data.
 	// +optional
 	// +kubebuilder:default={}
 	BackupStorage BackupStorageSpec `json:"backupStorage,omitzero"`
@@ -93,8 +94,8 @@ type ServersSpec struct {
 
 // MemorySpec sizes a server's memory.
 type MemorySpec struct {
-	// Memory of the log, which has the objects. A changed size is applied to one running server after the other, without a
-	// restart, if Kubernetes can change the memory of running pods. Otherwise a server gets it when it is restarted (condition
+	// Memory of the log, which has the objects. If Kubernetes can change the memory of running pods, a new size is applied
+	// without a restart, to one server after the other. Otherwise a server gets it when it is restarted (condition
 	// Resizing).
 	// +optional
 	// +kubebuilder:default="256Mi"
@@ -110,9 +111,10 @@ type MemorySpec struct {
 
 // CleaningSpec says how a server reclaims memory.
 type CleaningSpec struct {
-	// Off: memory is never reclaimed. Every write and delete uses up log memory, and when the log is full, writes fail with
-	// OUT_OF_MEMORY. OneLevel: memory and disks are cleaned together. TwoLevel: memory is compacted alone, which writes
-	// nothing to disks; disks are cleaned when they need it. Left out: the default of the servers' image, which is OneLevel.
+	// Off: memory is never reclaimed. Every write and delete uses up log memory, and when the log is full, writes fail
+	// with OUT_OF_MEMORY. OneLevel: memory and disks are cleaned together. TwoLevel: memory is compacted alone, which
+	// writes nothing to disks; disks are cleaned when they need it. If not set: the default of the servers' image, which
+	// is OneLevel.
 	// +optional
 	Mode CleaningMode `json:"mode,omitempty"`
 }
@@ -134,9 +136,9 @@ type CPUSpec struct {
 	// +optional
 	// +kubebuilder:default=1
 	Reactors int32 `json:"reactors,omitempty"`
-	// Number of threads that clean, besides the reactors. They sleep while there is nothing to clean, and otherwise use the
-	// CPU time that the reactors leave. 0: the first reactor cleans between its other work. Left out: the default of the
-	// servers' image, which is 1.
+	// Number of threads that clean, besides the reactors. They sleep while there is nothing to clean, and otherwise use
+	// the CPU time that the reactors leave. 0: the first reactor cleans between its other work. If not set: the default of
+	// the servers' image, which is 1.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 16",reason=FieldValueInvalid,messageExpression="'spec.servers.cpu.cleaners is %d; accepted: 0 to 16, or leave it out'.format([self])"
 	Cleaners *int32 `json:"cleaners,omitempty"`
@@ -157,7 +159,7 @@ type BackupStorageSpec struct {
 
 // ServerTemplate has additions to a server's pod.
 type ServerTemplate struct {
-	// Labels and annotations that are added to the pods. Where names are equal, the operator's own labels win.
+	// Labels and annotations that are added to the pods. They cannot replace the operator's own labels.
 	// +optional
 	Metadata TemplateMetadata `json:"metadata,omitzero"`
 	// Labels that a node must have.
@@ -175,7 +177,7 @@ type ServerTemplate struct {
 	// +optional
 	// +listType=atomic
 	TopologySpread []corev1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
-	// Priority class of the pods, for eviction when nodes lack room.
+	// Priority class of the pods. By it Kubernetes decides which pods it evicts when a node has too few resources.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`

@@ -14,9 +14,10 @@ import (
 //
 // CleaningSpec says how a server reclaims memory.
 type CleaningSpecApplyConfiguration struct {
-	// Off: memory is never reclaimed. Every write and delete uses up log memory, and when the log is full, writes fail with
-	// OUT_OF_MEMORY. OneLevel: memory and disks are cleaned together. TwoLevel: memory is compacted alone, which writes
-	// nothing to disks; disks are cleaned when they need it. Left out: the default of the servers' image, which is OneLevel.
+	// Off: memory is never reclaimed. Every write and delete uses up log memory, and when the log is full, writes fail
+	// with OUT_OF_MEMORY. OneLevel: memory and disks are cleaned together. TwoLevel: memory is compacted alone, which
+	// writes nothing to disks; disks are cleaned when they need it. If not set: the default of the servers' image, which
+	// is OneLevel.
 	Mode *apiv1alpha1.CleaningMode `json:"mode,omitempty"`
 }
 

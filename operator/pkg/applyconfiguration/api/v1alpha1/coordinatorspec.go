@@ -16,9 +16,9 @@ import (
 type CoordinatorSpecApplyConfiguration struct {
 	// Number of coordinators: 1, or 3 (one leader and two standbys). 3 needs an etcd (spec.metadata).
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Compute resources. Default: 50m CPU and 64Mi requested, at most 256Mi.
+	// Compute resources. Default: requests of 50m CPU and 64Mi of memory, and a memory limit of 256Mi.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// Volume of the cluster's metadata. Not used with an etcd.
+	// Volume for the cluster's metadata. Not used if the metadata is in an etcd.
 	Storage *StorageSpecApplyConfiguration `json:"storage,omitempty"`
 }
 

@@ -8,18 +8,18 @@ package v1alpha1
 // CoordinatorStatusApplyConfiguration represents a declarative configuration of the CoordinatorStatus type for use
 // with apply.
 //
-// CoordinatorStatus is what the coordinator says about itself.
+// CoordinatorStatus is what the coordinator reports about itself.
 type CoordinatorStatusApplyConfiguration struct {
-	// Identity of the cluster, which is also on every volume. It is written once. If a coordinator with another identity
-	// answers, the operator changes nothing (condition ConsistentIdentity).
+	// Identity of the cluster, which is also stored on every volume. The operator records it once. If a coordinator with
+	// another identity answers later, the operator changes nothing (condition ConsistentIdentity).
 	ClusterUUID *string `json:"clusterUUID,omitempty"`
 	// Version of the leading coordinator.
 	Version *string `json:"version,omitempty"`
-	// Term of its leadership. Each new leadership has a higher one.
+	// Number of the leader's term. It rises with each new leader.
 	Term *int64 `json:"term,omitempty"`
-	// Coordinators that exist.
+	// Number of coordinators that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Coordinators whose pods are ready.
+	// Number of coordinators whose pods are ready.
 	Ready *int32 `json:"ready,omitempty"`
 	// The last failures of the coordinators' pods.
 	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`

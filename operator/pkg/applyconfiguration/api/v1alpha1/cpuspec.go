@@ -17,9 +17,9 @@ type CPUSpecApplyConfiguration struct {
 	Guaranteed *bool `json:"guaranteed,omitempty"`
 	// Number of threads that serve data. Each polls for its own requests.
 	Reactors *int32 `json:"reactors,omitempty"`
-	// Number of threads that clean, besides the reactors. They sleep while there is nothing to clean, and otherwise use the
-	// CPU time that the reactors leave. 0: the first reactor cleans between its other work. Left out: the default of the
-	// servers' image, which is 1.
+	// Number of threads that clean, besides the reactors. They sleep while there is nothing to clean, and otherwise use
+	// the CPU time that the reactors leave. 0: the first reactor cleans between its other work. If not set: the default of
+	// the servers' image, which is 1.
 	Cleaners *int32 `json:"cleaners,omitempty"`
 }
 

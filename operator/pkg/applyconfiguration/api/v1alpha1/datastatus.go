@@ -21,18 +21,19 @@ type DataStatusApplyConfiguration struct {
 	Tables *int32 `json:"tables,omitempty"`
 	// Number of tablets of all tables.
 	Tablets *int32 `json:"tablets,omitempty"`
-	// Tablets that are not served.
+	// Number of tablets that are not served.
 	TabletsUnavailable *int32 `json:"tabletsUnavailable,omitempty"`
 	// Number of objects in all tables.
 	Objects *int64 `json:"objects,omitempty"`
 	// Log memory in use, summed over the servers that are up.
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
+	// Part of memoryUsed that live objects take. The rest belongs to overwritten and deleted objects. The cleaner frees it
+	// when memory is short.
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Size of the log memory, summed over the servers that are up.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
-	// How many servers may crash at the same time, in any combination, so that all data is served again without help. Not set
-	// if it is 0, or if the coordinator does not report it.
+	// If this many servers crash at the same time, whichever they are, all data is served again without manual work. Not
+	// set if it is 0, or if the coordinator does not report it.
 	SurvivesServers *int32 `json:"survivesServers,omitempty"`
 	// Replication of all servers' logs.
 	Replication *ReplicationStatusApplyConfiguration `json:"replication,omitempty"`

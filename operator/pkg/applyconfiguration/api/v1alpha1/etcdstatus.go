@@ -10,16 +10,17 @@ package v1alpha1
 //
 // EtcdStatus is what is known of the etcd that the operator runs.
 type EtcdStatusApplyConfiguration struct {
-	// Members that exist.
+	// Number of members that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Members whose pods are ready.
+	// Number of members whose pods are ready.
 	Ready *int32 `json:"ready,omitempty"`
-	// All members were ready at the same time at least once. Since then, a member that lost its volume is not simply started
-	// with an empty one: a member that forgot its votes can make the majority lose entries that it committed.
+	// True once all members were ready at the same time. From then on, the operator does not simply start a member with an
+	// empty volume if its volume was lost: a member that forgot its votes can make the majority lose committed entries.
 	Formed *bool `json:"formed,omitempty"`
-	// TLS of the connections to the etcd. "Required": only TLS, with certificates on both sides. An etcd that an earlier
-	// operator created is "Off" until you ask for a restart (spec.update.restartRequest). The operator then changes it to
-	// "Offered" (members accept both), "Used" (coordinators connect with TLS) and "Required".
+	// TLS of the connections to the etcd. Off: no TLS. Offered: members accept connections with and without TLS. Used:
+	// coordinators connect with TLS. Required: only connections with TLS, and with certificates on both sides. An etcd
+	// that an earlier operator created begins with Off. After a request for a restart (spec.update.restartRequest) the
+	// operator changes it to Offered, then Used, then Required.
 	TLS *string `json:"tls,omitempty"`
 	// The last failures of the members' pods.
 	LastFailures []MemberFailureApplyConfiguration `json:"lastFailures,omitempty"`

@@ -11,13 +11,13 @@ package v1alpha1
 // ExternalEtcdSpec names an etcd that the operator does not run. The endpoints may be changed when its members change.
 // The prefix may not: it is a part of the cluster's identity.
 type ExternalEtcdSpecApplyConfiguration struct {
-	// host:port of each member.
+	// Address (host:port) of each member of the etcd.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// Prefix of all keys of this cluster. Several clusters can share an etcd if their prefixes differ. It cannot be changed.
 	// Default: /ramcloud/NAMESPACE/NAME.
 	Prefix *string `json:"prefix,omitempty"`
-	// Secret with ca.crt (certificate of the authority that signed the etcd's certificates), and tls.crt and tls.key (client
-	// certificate and key of the coordinators). Left out: connections without TLS.
+	// Secret with ca.crt (certificate of the authority that signed the etcd's certificates), and tls.crt and tls.key
+	// (client certificate and key of the coordinators). If not set: connections without TLS.
 	TLSSecretRef *SecretReferenceApplyConfiguration `json:"tlsSecretRef,omitempty"`
 	// Deprecated: use tlsSecretRef. Accepted in 0.1, refused from 0.2.
 	DeprecatedTLSSecret *string `json:"tlsSecret,omitempty"`

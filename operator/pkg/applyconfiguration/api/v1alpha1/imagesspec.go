@@ -12,7 +12,7 @@ import (
 // ImagesSpecApplyConfiguration represents a declarative configuration of the ImagesSpec type for use
 // with apply.
 //
-// ImagesSpec overrides images.
+// ImagesSpec replaces the default images.
 type ImagesSpecApplyConfiguration struct {
 	// Image of coordinators and servers. Default: the one that the operator was installed with.
 	Node *string `json:"node,omitempty"`

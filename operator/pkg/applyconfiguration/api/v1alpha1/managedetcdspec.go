@@ -21,7 +21,7 @@ type ManagedEtcdSpecApplyConfiguration struct {
 	Image *string `json:"image,omitempty"`
 	// Volume of each member. Default: 2Gi.
 	Storage *StorageSpecApplyConfiguration `json:"storage,omitempty"`
-	// Compute resources. Default: 50m CPU and 128Mi requested, at most 512Mi.
+	// Compute resources. Default: requests of 50m CPU and 128Mi of memory, and a memory limit of 512Mi.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// How long etcd keeps old revisions before it removes them (compaction), in minutes (m) or hours (h).
 	AutoCompactionRetention *string `json:"autoCompactionRetention,omitempty"`

@@ -12,7 +12,7 @@ import (
 // MemberFailureApplyConfiguration represents a declarative configuration of the MemberFailure type for use
 // with apply.
 //
-// MemberFailure is the last failure of a pod of the coordinators or of etcd.
+// MemberFailure is the last failure of the pod of a coordinator or of an etcd member.
 type MemberFailureApplyConfiguration struct {
 	// Name of the pod.
 	Pod                          *string `json:"pod,omitempty"`

@@ -14,8 +14,8 @@ import (
 //
 // MemorySpec sizes a server's memory.
 type MemorySpecApplyConfiguration struct {
-	// Memory of the log, which has the objects. A changed size is applied to one running server after the other, without a
-	// restart, if Kubernetes can change the memory of running pods. Otherwise a server gets it when it is restarted (condition
+	// Memory of the log, which has the objects. If Kubernetes can change the memory of running pods, a new size is applied
+	// without a restart, to one server after the other. Otherwise a server gets it when it is restarted (condition
 	// Resizing).
 	Log *resource.Quantity `json:"log,omitempty"`
 	// Memory of the hash table, as a fraction of memory.log.

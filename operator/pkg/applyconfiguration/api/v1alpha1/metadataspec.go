@@ -10,7 +10,7 @@ package v1alpha1
 //
 // MetadataSpec says where the metadata is.
 type MetadataSpecApplyConfiguration struct {
-	// An etcd of your own.
+	// An etcd that exists already, and that the operator does not manage.
 	Etcd *ExternalEtcdSpecApplyConfiguration `json:"etcd,omitempty"`
 	// An etcd that the operator runs for this cluster.
 	ManagedEtcd *ManagedEtcdSpecApplyConfiguration `json:"managedEtcd,omitempty"`

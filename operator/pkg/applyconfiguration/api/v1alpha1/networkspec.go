@@ -12,14 +12,14 @@ import (
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
-// NetworkSpec says how servers and clients talk to each other.
+// NetworkSpec describes the network between clients and servers, and between servers.
 type NetworkSpecApplyConfiguration struct {
 	// Network protocol of messages. Only TCP is supported. (The lower-case values are the spellings of earlier versions.)
 	Transport *apiv1alpha1.Transport `json:"transport,omitempty"`
 	// How a pod gets the network device that its transport needs. Only Pod is supported: the pod's own network. (The values
 	// that begin with a lower-case letter are the spellings of earlier versions.)
 	Provider *apiv1alpha1.NetworkProvider `json:"provider,omitempty"`
-	// Extended resource of the device plugin, for example rdma/hca_shared_devices_a. Not supported yet.
+	// Extended resource that the device plugin provides, for example rdma/hca_shared_devices_a. Not supported yet.
 	ResourceName *string `json:"resourceName,omitempty"`
 	// NetworkAttachmentDefinition that adds the device to the pod. Not supported yet.
 	NetworkAttachmentRef *NetworkAttachmentReferenceApplyConfiguration `json:"networkAttachmentRef,omitempty"`

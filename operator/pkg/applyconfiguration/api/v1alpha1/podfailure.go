@@ -12,15 +12,15 @@ import (
 // PodFailureApplyConfiguration represents a declarative configuration of the PodFailure type for use
 // with apply.
 //
-// PodFailure describes a pod that failed: Kubernetes does not restart it.
+// PodFailure describes a failed pod. Kubernetes does not restart such a pod; the operator re-creates it.
 type PodFailureApplyConfiguration struct {
-	// Reason that Kubernetes gives.
+	// Reason, as Kubernetes reports it.
 	Reason *string `json:"reason,omitempty"`
-	// Message that Kubernetes gives.
+	// Message, as Kubernetes reports it.
 	Message *string `json:"message,omitempty"`
 	// When the pod failed.
 	Time *v1.Time `json:"time,omitempty"`
-	// Failures in a row. The wait before the pod is re-created doubles with each.
+	// Number of failures in a row. The delay before the pod is re-created doubles with each failure.
 	Count *int32 `json:"count,omitempty"`
 }
 

@@ -12,36 +12,37 @@ import (
 // RAMCloudClusterSpecApplyConfiguration represents a declarative configuration of the RAMCloudClusterSpec type for use
 // with apply.
 //
-// RAMCloudClusterSpec is the desired state of a cluster. (The rules test has(servers) only because the schema's
-// default for spec is checked before the defaults inside it are filled in. The API server refuses fewer servers than
-// replicationFactor needs when a cluster is created and when replicationFactor changes. It accepts a later change
-// to fewer servers; the operator then does not remove them and sets the condition ScaleBlocked.)
+// The rules below test has(servers) only because the schema's default for spec is checked before the defaults inside it
+// are filled in.
+// RAMCloudClusterSpec is the desired state of a cluster. A cluster needs at least replicationFactor + 1 servers. The API
+// server checks this when the cluster is created and when replicationFactor changes. It accepts a later change to fewer
+// servers. The operator then removes no server, and sets the condition ScaleBlocked.
 type RAMCloudClusterSpecApplyConfiguration struct {
 	// The coordinators. They keep the lists of servers and tables, and take no part in reads and writes.
 	Coordinator *CoordinatorSpecApplyConfiguration `json:"coordinator,omitempty"`
-	// Where the coordinators keep the cluster's metadata. Left out: on the volume of the one coordinator.
+	// Where the coordinators keep the cluster's metadata. If not set: on the volume of the one coordinator.
 	Metadata *MetadataSpecApplyConfiguration `json:"metadata,omitempty"`
-	// The servers: each holds a part of the data in memory and replicas of others' data on its volume.
+	// The servers. Each holds a part of the data in memory, and replicas of other servers' data on its volume.
 	Servers *ServersSpecApplyConfiguration `json:"servers,omitempty"`
-	// Number of replicas of each segment (R). A write is acknowledged when R other servers have it; durability says
-	// whether it must be on their devices by then.
+	// Number of replicas of each segment (R). A write is acknowledged when R other servers have it. The field durability
+	// says whether it must be on their devices by then.
 	ReplicationFactor *int32 `json:"replicationFactor,omitempty"`
-	// Fewest replicas with which writes continue while too few failure domains are available. Default: one less than
-	// replicationFactor, at least 1.
+	// Minimum number of replicas for a write, if fewer than R failure domains are available. With fewer replicas, writes
+	// wait. Default: one less than replicationFactor, at least 1.
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
-	// When a write is acknowledged: Buffered when its replicas are in the page cache of R servers,
-	// Synced when they are on R devices.
+	// When a write is acknowledged. Buffered: when its replicas are in the page caches of R servers. Synced: when they are
+	// on the devices of R servers.
 	Durability *apiv1alpha1.Durability `json:"durability,omitempty"`
 	// Key of the pod label that names the failure domain. Servers with the same value are in one failure domain, and the
 	// replicas of a segment are in different domains. kubernetes.io/hostname means the node, and needs no label. Since
-	// version 1.35 Kubernetes copies topology.kubernetes.io/zone and topology.kubernetes.io/region from nodes to pods; other
-	// labels must be set on the pods. Left out: each server is a domain of its own.
+	// version 1.35 Kubernetes copies topology.kubernetes.io/zone and topology.kubernetes.io/region from nodes to pods;
+	// other labels must be set on the pods. If not set: each server is a domain of its own.
 	TopologyKey *string `json:"topologyKey,omitempty"`
 	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
 	DeprecatedFailureDomain *apiv1alpha1.FailureDomain `json:"failureDomain,omitempty"`
 	// Deprecated: use topologyKey. Accepted in 0.1, refused from 0.2.
 	DeprecatedFailureDomainLabel *string `json:"failureDomainLabel,omitempty"`
-	// How servers and clients talk to each other.
+	// Network between clients and servers, and between servers.
 	Network *NetworkSpecApplyConfiguration `json:"network,omitempty"`
 	// How clients outside Kubernetes reach the cluster. Authentication is not supported yet: everyone who can reach the ports
 	// can read and write all data.
@@ -53,10 +54,10 @@ type RAMCloudClusterSpecApplyConfiguration struct {
 	// What happens to the volume claims when this object is deleted. Retain: they and the data are kept. Delete: they are
 	// deleted; the data is then deleted too, unless the storage class has the reclaim policy Retain.
 	PVCRetention *apiv1alpha1.RetentionPolicy `json:"pvcRetention,omitempty"`
-	// How many RAMCloudRecovery objects of finished recoveries are kept; those of the oldest crashes are deleted. Objects of
-	// unfinished recoveries are always kept.
+	// Number of RAMCloudRecovery objects of finished recoveries that are kept. If there are more, those of the oldest
+	// crashes are deleted. Objects of unfinished recoveries are always kept.
 	RecoveryHistoryLimit *int32 `json:"recoveryHistoryLimit,omitempty"`
-	// If true, the operator changes nothing of this cluster. It still updates the status, and the cluster keeps working.
+	// If true, the operator changes nothing in this cluster. It still updates the status, and the cluster keeps working.
 	Paused *bool `json:"paused,omitempty"`
 	// Deprecated: use paused. Accepted in 0.1, refused from 0.2.
 	DeprecatedPause *bool `json:"pause,omitempty"`

@@ -15,24 +15,25 @@ import (
 // RAMCloudClusterStatus is the observed state of a cluster. Everything about servers, tables and data comes
 // from the coordinator's admin API; the operator infers none of it from pods.
 type RAMCloudClusterStatusApplyConfiguration struct {
-	// Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Recovering, Resizing, UpToDate, Paused, DeprecatedFields.
+	// Conditions of the types Ready, Progressing, Degraded, ScaleBlocked, ConsistentIdentity, Recovering, Resizing,
+	// UpToDate, Paused and DeprecatedFields.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// Generation of the spec that the operator has seen.
+	// The metadata.generation that the operator read last.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// What the coordinator says about itself.
+	// What the coordinator reports about itself.
 	Coordinator *CoordinatorStatusApplyConfiguration `json:"coordinator,omitempty"`
-	// How many servers there are.
+	// How many servers exist, and in which state they are.
 	Servers *ServersStatusApplyConfiguration `json:"servers,omitempty"`
-	// The data, as of the coordinator's last report.
+	// Summary of the data, from the coordinator's last report.
 	Data *DataStatusApplyConfiguration `json:"data,omitempty"`
-	// The etcd that the operator runs; empty without one.
+	// State of the etcd that the operator runs. Empty if it runs none.
 	Etcd *EtcdStatusApplyConfiguration `json:"etcd,omitempty"`
 	// How many volumes and servers cannot get the size that spec asks for.
 	Resizing *ResizingStatusApplyConfiguration `json:"resizing,omitempty"`
 	// Pods that differ from what spec asks for, what differs, and why they are not restarted now. At most
 	// 20 are listed.
 	PendingRestart []PendingRestartApplyConfiguration `json:"pendingRestart,omitempty"`
-	// Templates of new pods, and the templates that a rolling restart would apply.
+	// For each component, the template of new pods, and the template that a rolling restart would apply.
 	Revisions []RevisionStatusApplyConfiguration `json:"revisions,omitempty"`
 	// Label selector of the servers' pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`

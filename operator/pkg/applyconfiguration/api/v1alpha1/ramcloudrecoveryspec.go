@@ -8,7 +8,8 @@ package v1alpha1
 // RAMCloudRecoverySpecApplyConfiguration represents a declarative configuration of the RAMCloudRecoverySpec type for use
 // with apply.
 //
-// RAMCloudRecoverySpec says which recovery of which cluster this is. The operator writes it, and does nothing because of it.
+// RAMCloudRecoverySpec says which recovery of which cluster this is. The operator writes it as a record. It starts
+// nothing.
 type RAMCloudRecoverySpecApplyConfiguration struct {
 	// Name of the RAMCloudCluster.
 	ClusterName *string `json:"clusterName,omitempty"`

@@ -17,11 +17,12 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	ServerID *string `json:"serverId,omitempty"`
 	// Name of the server that crashed, which is also the name of its pod.
 	ServerName *string `json:"serverName,omitempty"`
-	// DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor), BLOCKED (something is
-	// missing, and no server that could bring it is expected) or DONE.
+	// State of the recovery: DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor),
+	// BLOCKED (something that the recovery needs is missing, and no server that may have it is expected back) or DONE.
 	State *string `json:"state,omitempty"`
-	// COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or LOSS_ACCEPTED (an operator accepted the
-	// loss of the missing data). Empty before the recovery is done, or if the coordinator does not report it.
+	// Outcome of the recovery: COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or
+	// LOSS_ACCEPTED (a person accepted the loss of the missing data). Empty before the recovery is done, or if the
+	// coordinator does not report it.
 	Outcome *string `json:"outcome,omitempty"`
 	// Why the coordinator decided that the server is dead.
 	Reason *string `json:"reason,omitempty"`
@@ -29,7 +30,7 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	WaitsFor *string `json:"waitsFor,omitempty"`
 	// Number of attempts that were started. If a recovery master fails, another attempt follows.
 	Attempt *int64 `json:"attempt,omitempty"`
-	// Unix time of the server's last answer, in ms.
+	// Time of the server's last answer, as Unix time in milliseconds.
 	CrashedAtMs *int64 `json:"crashedAtMs,omitempty"`
 	// When each step of the recovery was reached.
 	TimelineMs *RecoveryTimelineApplyConfiguration `json:"timelineMs,omitempty"`
@@ -37,7 +38,7 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	Bytes *int64 `json:"bytes,omitempty"`
 	// Bytes of the log that were replayed.
 	BytesReplayed *int64 `json:"bytesReplayed,omitempty"`
-	// Number of objects that recovery masters have.
+	// Number of objects that recovery masters have recovered.
 	Entries *int64 `json:"entries,omitempty"`
 	// Partitions into which the server's tablets were divided. At most 32 are listed.
 	Partitions []RecoveryPartitionApplyConfiguration `json:"partitions,omitempty"`
@@ -47,7 +48,7 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	PartitionsDone *int32 `json:"partitionsDone,omitempty"`
 	// Segments of the log that the recovery needs and that no reachable server has. At most 32 are listed.
 	BlockedSegments []BlockedSegmentApplyConfiguration `json:"blockedSegments,omitempty"`
-	// Memory that the data needs, and memory that is free.
+	// Memory that the recovered data needs, and memory that is free.
 	Memory *RecoveryMemoryApplyConfiguration `json:"memory,omitempty"`
 	// Values for display, computed from the other fields.
 	Summary *RecoverySummaryApplyConfiguration `json:"summary,omitempty"`

@@ -18,9 +18,10 @@ import (
 type RAMCloudServerStatusApplyConfiguration struct {
 	// Ready: the coordinator lists the server as up.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// Generation of the spec that the operator has seen.
+	// The metadata.generation that the operator read last.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Up, NotEnlisted (the coordinator has no live server of this name), Crashed, or Unknown (the coordinator does not answer).
+	// State of the server: Up, NotEnlisted (the coordinator has no live server of this name), Crashed, or Unknown (the
+	// coordinator does not answer).
 	State *apiv1alpha1.ServerState `json:"state,omitempty"`
 	// Why the state is not Up.
 	StateReason *string `json:"stateReason,omitempty"`
@@ -38,17 +39,18 @@ type RAMCloudServerStatusApplyConfiguration struct {
 	Objects *int64 `json:"objects,omitempty"`
 	// Log memory in use.
 	MemoryUsed *resource.Quantity `json:"memoryUsed,omitempty"`
-	// Part of memoryUsed that live objects take. The cleaner frees the rest (dead entries) when memory is short.
+	// Part of memoryUsed that live objects take. The rest belongs to overwritten and deleted objects. The cleaner frees it
+	// when memory is short.
 	MemoryLive *resource.Quantity `json:"memoryLive,omitempty"`
 	// Size of the log memory.
 	MemoryTotal *resource.Quantity `json:"memoryTotal,omitempty"`
 	// Where the server runs.
 	Placement *ServerPlacementApplyConfiguration `json:"placement,omitempty"`
-	// The pod differs from what the RAMCloudCluster asks for. It is restarted only when spec.update.restartRequest of the
-	// RAMCloudCluster asks for it.
+	// True if the pod differs from what the RAMCloudCluster asks for. The pod is restarted only when
+	// spec.update.restartRequest of the RAMCloudCluster asks for it.
 	PendingRestart *bool `json:"pendingRestart,omitempty"`
-	// Highest generation of the server's volume claims so far. The generation is in the name of a claim, and the name of a
-	// claim that no longer exists is not used again.
+	// Highest number (generation) of the server's volume claims so far. The number is a part of the claim's name, so that
+	// a new claim never gets the name of an earlier one.
 	VolumeGeneration *int32 `json:"volumeGeneration,omitempty"`
 	// The last time the pod failed.
 	LastFailure *PodFailureApplyConfiguration `json:"lastFailure,omitempty"`

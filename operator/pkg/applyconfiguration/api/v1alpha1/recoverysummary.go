@@ -17,7 +17,7 @@ import (
 type RecoverySummaryApplyConfiguration struct {
 	// When the server crashed.
 	CrashedAt *v1.Time `json:"crashedAt,omitempty"`
-	// Time from the verdict until all tablets were served again, for example "812ms".
+	// Time from the decision that the server is dead until all tablets were served again, for example "812ms".
 	Served *string `json:"served,omitempty"`
 	// Size of the server's log.
 	Size *resource.Quantity `json:"size,omitempty"`

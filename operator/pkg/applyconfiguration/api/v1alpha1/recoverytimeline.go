@@ -8,7 +8,8 @@ package v1alpha1
 // RecoveryTimelineApplyConfiguration represents a declarative configuration of the RecoveryTimeline type for use
 // with apply.
 //
-// RecoveryTimeline has times in ms since the server's last answer. A step that was not reached has no time.
+// RecoveryTimeline has the time of each step, in milliseconds since the server's last answer. A step that was not
+// reached has no time.
 type RecoveryTimelineApplyConfiguration struct {
 	// The coordinator decided that the server is dead.
 	Verdict *int64 `json:"verdict,omitempty"`

@@ -14,9 +14,9 @@ type ReplicationStatusApplyConfiguration struct {
 	Factor *int32 `json:"factor,omitempty"`
 	// Number of segments of all logs.
 	Segments *int64 `json:"segments,omitempty"`
-	// Segments with all replicas.
+	// Number of segments with all replicas.
 	FullyReplicated *int64 `json:"fullyReplicated,omitempty"`
-	// Segments that lack replicas.
+	// Number of segments that lack replicas.
 	UnderReplicated *int64 `json:"underReplicated,omitempty"`
 }
 

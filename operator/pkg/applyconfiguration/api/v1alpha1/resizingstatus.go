@@ -10,9 +10,10 @@ package v1alpha1
 //
 // ResizingStatus counts volumes and servers that cannot get the size that spec asks for. The condition Resizing says why.
 type ResizingStatusApplyConfiguration struct {
-	// Volumes that cannot grow to the size that spec asks for. While it is not 0, smaller sizes are accepted in spec.
+	// Number of volumes that cannot grow to the size that spec asks for. While it is not 0, smaller sizes are accepted in
+	// spec.
 	VolumesInfeasible *int32 `json:"volumesInfeasible,omitempty"`
-	// Servers that get the memory that spec asks for only when they are restarted.
+	// Number of servers that must be restarted to get the memory that spec asks for.
 	ServersInfeasible *int32 `json:"serversInfeasible,omitempty"`
 }
 

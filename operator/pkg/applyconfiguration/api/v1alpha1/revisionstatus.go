@@ -10,11 +10,12 @@ package v1alpha1
 //
 // RevisionStatus names the ControllerRevisions that have the templates of a component's pods.
 type RevisionStatusApplyConfiguration struct {
-	// etcd, coordinator or server.
+	// Component: etcd, coordinator or server.
 	Component *string `json:"component,omitempty"`
-	// ControllerRevision with the template of new pods.
+	// Name of the ControllerRevision with the template of new pods.
 	Current *string `json:"current,omitempty"`
-	// ControllerRevision that a rolling restart would apply. Empty: a rolling restart would change no template.
+	// Name of the ControllerRevision that a rolling restart would apply. Empty: a rolling restart would not change the
+	// template.
 	Pending *string `json:"pending,omitempty"`
 }
 

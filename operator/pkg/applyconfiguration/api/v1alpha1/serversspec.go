@@ -13,11 +13,12 @@ import (
 // ServersSpecApplyConfiguration represents a declarative configuration of the ServersSpec type for use
 // with apply.
 //
-// ServersSpec describes the servers. (A memory limit that is too low, but that an earlier version accepted, remains
-// accepted while it and hashTableFraction stay the same and memory.log does not grow. So other fields can be changed.)
+// ServersSpec describes the servers. (An earlier version accepted memory limits that are too low. Such a limit is
+// accepted as long as it and hashTableFraction stay the same and memory.log does not grow, so that other fields can be
+// changed.)
 type ServersSpecApplyConfiguration struct {
-	// Number of servers. The operator removes no servers: a number below that of existing servers only sets the condition
-	// ScaleBlocked, because tablets and replicas cannot be moved yet.
+	// Number of servers. The operator removes no server, because tablets and replicas cannot be moved yet. If the number
+	// is below that of the existing servers, it only sets the condition ScaleBlocked.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Memory for data.
 	Memory *MemorySpecApplyConfiguration `json:"memory,omitempty"`
@@ -26,12 +27,12 @@ type ServersSpecApplyConfiguration struct {
 	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
 	// How the memory of overwritten and deleted objects is reclaimed.
 	Cleaning *CleaningSpecApplyConfiguration `json:"cleaning,omitempty"`
-	// Whole cores for each server. Left out: 50m requested, no limit.
+	// Whole cores for each server. If not set: 50m requested, no limit.
 	CPU *CPUSpecApplyConfiguration `json:"cpu,omitempty"`
-	// Compute resources of each server, instead of cpu and of the memory request that the operator computes from log, hash
+	// Compute resources of each server. They replace cpu, and the memory request that the operator computes from log, hash
 	// table and buffers.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// Volume of each server: replicas of other servers' data.
+	// Volume of each server, for replicas of other servers' data.
 	BackupStorage *BackupStorageSpecApplyConfiguration `json:"backupStorage,omitempty"`
 	// Additions to the servers' pods.
 	Template *ServerTemplateApplyConfiguration `json:"template,omitempty"`

@@ -10,17 +10,19 @@ package v1alpha1
 //
 // ServersStatus counts servers.
 type ServersStatusApplyConfiguration struct {
-	// Servers that exist, as RAMCloudServer objects.
+	// Number of servers that exist, as RAMCloudServer objects.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Servers that the coordinator lists as up.
+	// Number of servers that the coordinator lists as up.
 	Ready *int32 `json:"ready,omitempty"`
-	// "ready/existing", for people.
+	// Numbers of ready and of existing servers, as text for people. For example 2/3.
 	Summary *string `json:"summary,omitempty"`
-	// Earlier incarnations that the coordinator lists as crashed.
+	// Number of crashed servers in the coordinator's list. A server that restarts after a crash gets a new id. Its earlier
+	// id counts here as long as the coordinator lists it.
 	Crashed *int32 `json:"crashed,omitempty"`
 	// Why no server may be evicted now, for example by kubectl drain. Empty: one server may be evicted.
 	EvictionsHeld *string `json:"evictionsHeld,omitempty"`
-	// Servers whose pod differs from what spec asks for. They are restarted only when spec.update.restartRequest asks for it.
+	// Number of servers whose pod differs from what spec asks for. They are restarted only when spec.update.restartRequest
+	// asks for it.
 	PendingRestart *int32 `json:"pendingRestart,omitempty"`
 }
 

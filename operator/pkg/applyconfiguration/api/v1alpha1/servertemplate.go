@@ -14,7 +14,7 @@ import (
 //
 // ServerTemplate has additions to a server's pod.
 type ServerTemplateApplyConfiguration struct {
-	// Labels and annotations that are added to the pods. Where names are equal, the operator's own labels win.
+	// Labels and annotations that are added to the pods. They cannot replace the operator's own labels.
 	Metadata *TemplateMetadataApplyConfiguration `json:"metadata,omitempty"`
 	// Labels that a node must have.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -25,7 +25,7 @@ type ServerTemplateApplyConfiguration struct {
 	// Topology spread constraints of the pods. A constraint without a label selector gets one that selects the cluster's
 	// servers. Default: the servers are spread over nodes where possible.
 	TopologySpread []v1.TopologySpreadConstraint `json:"topologySpread,omitempty"`
-	// Priority class of the pods, for eviction when nodes lack room.
+	// Priority class of the pods. By it Kubernetes decides which pods it evicts when a node has too few resources.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 // size. Coordinators, etcd members and servers have different defaults, so the types that contain a StorageSpec have
 // this rule.
 type StorageSpecApplyConfiguration struct {
-	// Storage class. Left out: the default class of the Kubernetes cluster. It cannot be changed.
+	// Storage class. If not set: the default class of the Kubernetes cluster. It cannot be changed.
 	StorageClass *string `json:"storageClass,omitempty"`
 	// Size of the volume. It can grow, if the storage class allows it. A smaller size is accepted only while
 	// status.resizing.volumesInfeasible is not 0, to undo an increase that failed. Default: for servers

@@ -8,7 +8,7 @@ package v1alpha1
 // TemplateMetadataApplyConfiguration represents a declarative configuration of the TemplateMetadata type for use
 // with apply.
 //
-// TemplateMetadata has labels and annotations that are added to pods.
+// TemplateMetadata has labels and annotations for pods.
 type TemplateMetadataApplyConfiguration struct {
 	// Labels of the pods.
 	Labels map[string]string `json:"labels,omitempty"`
