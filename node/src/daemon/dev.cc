@@ -17,6 +17,7 @@
 
 #include "base/durable_file.h"
 #include "daemon/dev_record.h"
+#include "daemon/option_values.h"
 #include "daemon/processes.h"
 
 namespace ramcloud::daemon {

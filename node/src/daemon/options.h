@@ -109,10 +109,6 @@ struct DevOptions {
   bool processes = false;
 };
 
-/// The name for --cleaner-policy.
-const char* cleaning_policy_name(log::CleaningPolicy policy);
-const char* cleaning_levels_name(server::CleaningLevels levels);
-
 struct MetadataOptions {
   CommonOptions common;
   MetadataPlace metadata;
@@ -133,10 +129,6 @@ struct Command {
 
 /// The default of --log-memory-max for this --log-memory.
 uint64_t usual_most_log_bytes(uint64_t log_bytes);
-/// Exact text that flags accept: "30s". Sizes: base/text.h.
-std::string exact_duration(Duration d);
-const char* disk_io_name(DiskIo io);
-const char* direct_io_name(DirectIo direct);
 
 /// Reads the command line; prints help, version and errors itself.
 Command parse_command_line(int argc, const char* const* argv);

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/testing/temporary_folder.h"
+#include "daemon/option_values.h"
 
 namespace ramcloud::daemon {
 namespace {

@@ -11,6 +11,7 @@
 #include "daemon/daemon_runtime.h"
 #include "daemon/http_server.h"
 #include "daemon/metadata_place.h"
+#include "daemon/option_values.h"
 #include "runtime/posix_disk.h"
 #include "server/forwarder.h"
 #include "server/server_node.h"
