@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backup/replica_table.h"
+#include "base/atomic.h"
 #include "base/model_schedule.h"
 
 namespace ramcloud {

@@ -1,10 +1,10 @@
 // Whether a backup's device works. Its first failure is final. Any reactor.
 #pragma once
 
-#include <atomic>
 #include <string>
 #include <utility>
 
+#include "base/atomic.h"
 #include "base/mutex.h"
 #include "base/status.h"
 
@@ -26,7 +26,7 @@ class DeviceStatus {
 
  private:
   const std::string file_;
-  std::atomic<bool> failed_{false};
+  Atomic<bool> failed_{false};
   mutable Mutex mutex_;
   Status first_failure_ RC_GUARDED_BY(mutex_);
 };
