@@ -84,7 +84,7 @@ class Peer:
         self.process.wait()
 
     def cpu(self):
-        return cpu_seconds(self.process.pid)
+        return bench.cpu_seconds(self.process.pid)
 
     def run_on_connections(self, what, connections, operations):
         """One request on each connection, then all their answers."""
@@ -195,15 +195,6 @@ class Memcached(Peer):
     multiwrite = write
 
 
-def cpu_seconds(pid):
-    """Of all threads, to the nanosecond."""
-    total = 0
-    for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/schedstat", encoding="utf-8") as f:
-            total += int(f.read().split()[0])
-    return total / 1e9
-
-
 class Ours:
     """The server of a dev cluster of processes that has the one table; others hold its replicas."""
 
@@ -230,12 +221,12 @@ class Ours:
                   *(["--connections", str(connections)] if connections > 1 else [])]
         # Every run loads the keys first. The cost of that is measured by a run that does almost
         # nothing else.
-        start = cpu_seconds(self.pid)
+        start = bench.cpu_seconds(self.pid)
         self.ramcloud(*common, "--ops", "1")
-        loading = cpu_seconds(self.pid) - start
-        start = cpu_seconds(self.pid)
+        loading = bench.cpu_seconds(self.pid) - start
+        start = bench.cpu_seconds(self.pid)
         self.ramcloud(*common, "--ops", str(calls))
-        used = cpu_seconds(self.pid) - start - loading
+        used = bench.cpu_seconds(self.pid) - start - loading
         return calls * (at_once if multi else 1) / used
 
     def stop(self):
