@@ -1,6 +1,7 @@
 #include "runtime/epoll_source.h"
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,9 +14,14 @@ namespace ramcloud {
 EpollSource::EpollSource(size_t events_per_poll)
     : epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       events_per_poll_(std::clamp<size_t>(events_per_poll, 1, kMostEvents)) {
-  if (!epoll_.valid() || !wake_.valid()) fatal("no_epoll", {{"error", std::strerror(errno)}});
-  const Status added = add(wake_.get(), EPOLLIN, nullptr);
+  if (!epoll_.valid() || !wake_.valid() || !timer_.valid()) {
+    fatal("no_epoll", {{"error", std::strerror(errno)}});
+  }
+  // Edge-triggered, the timer is reported once each time it fires, and need not be read.
+  Status added = add(wake_.get(), EPOLLIN, nullptr);
+  if (added.ok()) added = add(timer_.get(), EPOLLIN | EPOLLET, nullptr);
   if (!added.ok()) fatal("no_epoll", {{"error", added}});
 }
 
@@ -48,11 +54,7 @@ void EpollSource::remove(int fd) {
 }
 
 bool EpollSource::poll() {
-  if (next_ == ready_count_) {
-    next_ = 0;
-    ready_count_ = wait_ready(Duration::zero());
-    if (ready_count_ > 1) urgent_first();
-  }
+  if (next_ == ready_count_) take_ready(0);
   bool handled = false;
   only_heartbeats_ = true;
   while (next_ < ready_count_ && !(handled && budget_ != nullptr && budget_->spent())) {
@@ -65,6 +67,8 @@ bool EpollSource::poll() {
       handled = true;
       const bool stays = event.data.u64 == key_of(fd);  // it may have removed itself
       only_heartbeats_ = only_heartbeats_ && stays && handler->only_heartbeats();
+    } else if (fd == timer_.get()) {
+      timer_at_ = kNever;
     } else {
       uint64_t count_of_wakes;
       [[maybe_unused]] const auto n = ::read(fd, &count_of_wakes, sizeof count_of_wakes);
@@ -73,10 +77,30 @@ bool EpollSource::poll() {
   return handled;
 }
 
-void EpollSource::wait(Duration max_wait) {
+void EpollSource::wait(Time now, Time until) {
   if (next_ < ready_count_) return;
+  const bool rare = now - last_sleep_ > kOften;
+  last_sleep_ = now;
+  if (until < timer_at_ || (rare && timer_at_ < until)) set_timer(until);
+  take_ready(-1);
+}
+
+void EpollSource::set_timer(Time when) {
+  itimerspec at{};  // of zeros: stops it
+  if (when != kNever) {
+    const auto since = std::max(when.time_since_epoch(), Duration(1));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+    at.it_value = {seconds.count(), (since - seconds).count()};
+  }
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+  timer_at_ = when;
+}
+
+void EpollSource::take_ready(int timeout_ms) {
   next_ = 0;
-  ready_count_ = wait_ready(max_wait);
+  const int count =
+      epoll_wait(epoll_.get(), ready_.data(), static_cast<int>(events_per_poll_), timeout_ms);
+  ready_count_ = std::max(count, 0);  // interrupted by a signal: nothing is ready
   if (ready_count_ > 1) urgent_first();
 }
 
@@ -92,23 +116,6 @@ void EpollSource::urgent_first() {
   for (auto at = ready_.begin(); at != ready_.begin() + ready_count_; ++at) {
     if (is_urgent(*at)) std::iter_swap(to++, at);
   }
-}
-
-int EpollSource::wait_ready(Duration max_wait) {
-  const auto size = static_cast<int>(events_per_poll_);
-  int count = -1;
-  if (max_wait > Duration::zero() && has_pwait2_) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(max_wait);
-    const timespec timeout{seconds.count(), (max_wait - seconds).count()};
-    count = epoll_pwait2(epoll_.get(), ready_.data(), size, &timeout, nullptr);
-    if (count < 0 && (errno == ENOSYS || errno == EPERM)) has_pwait2_ = false;
-  }
-  if (max_wait <= Duration::zero() || !has_pwait2_) {
-    // Rounded up: waking before a timer is due would cost an extra turn.
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(max_wait).count();
-    count = epoll_wait(epoll_.get(), ready_.data(), size, static_cast<int>(ms));
-  }
-  return count < 0 ? 0 : count;  // interrupted by a signal: nothing is ready
 }
 
 void EpollSource::wake() {

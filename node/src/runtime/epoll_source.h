@@ -1,4 +1,5 @@
-// The event source of real processes: sockets through epoll, and an eventfd that wakes it.
+// The event source of real processes: sockets through epoll, an eventfd that wakes it, and a timerfd
+// that ends a sleep.
 #pragma once
 
 #include <sys/epoll.h>
@@ -46,7 +47,11 @@ class EpollSource final : public EventSource {
   void set_budget(TurnBudget* budget) override { budget_ = budget; }
   bool poll() override;
   bool only_heartbeats() const override { return only_heartbeats_; }
-  void wait(Duration max_wait) override;
+  /// Both are times of SystemClock. A timeout of epoll_wait() would be set and stopped in each
+  /// sleep, which costs a busy server more than the sleep itself. So there is one timer, and sleeps
+  /// that follow each other within kOften leave it as it is if it is set for an earlier time.
+  void wait(Time now, Time until) override;
+  static constexpr Duration kOften = std::chrono::milliseconds(1);
   void wake() override;
 
  private:
@@ -57,11 +62,15 @@ class EpollSource final : public EventSource {
     uint32_t generation = 0;
   };
   uint64_t key_of(int fd) const;
-  int wait_ready(Duration max_wait);
+  void take_ready(int timeout_ms);
+  void set_timer(Time when);
   void urgent_first();
 
   UniqueFd epoll_;
   UniqueFd wake_;
+  UniqueFd timer_;
+  Time timer_at_ = kNever;  // when timer_ fires; kNever: it is not set, or has fired
+  Time last_sleep_{};
   std::vector<Watched> watched_;  // by descriptor
   std::array<epoll_event, kMostEvents> ready_{};
   const size_t events_per_poll_;
@@ -69,7 +78,6 @@ class EpollSource final : public EventSource {
   int next_ = 0;
   bool only_heartbeats_ = false;  // in the last poll()
   TurnBudget* budget_ = nullptr;
-  bool has_pwait2_ = true;
 };
 
 }  // namespace ramcloud

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
+#include <thread>
 
 #include "runtime/thread.h"
 
@@ -186,6 +188,69 @@ TEST_F(EpollSourceTest, SleepsUntilTheNextTimerAndHandlersSeeTheTimeAfterTheSlee
   EXPECT_GE(fired, start + 20ms);
   // Asleep, not spinning: a turn for each wake-up, with room for interruptions.
   EXPECT_LE(reactor.turns(), 20u);
+}
+
+/// Sleeps until `until`; a thread wakes it long after that, so that a sleep without end fails.
+/// Returns when it was over.
+class EpollSleep : public EpollSourceTest {
+ protected:
+  Time sleep(Time now, Time until) {
+    std::promise<void> over;
+    const Thread waker("waker", [this, ended = over.get_future().share()] {
+      if (ended.wait_for(5s) == std::future_status::timeout) source.wake();
+    });
+    source.wait(now, until);
+    over.set_value();
+    source.poll();
+    return clock.now();
+  }
+  /// One that is over before it begins, because somebody wakes it.
+  void sleep_shortly(Time until) {
+    source.wake();
+    sleep(clock.now(), until);
+  }
+};
+
+TEST_F(EpollSleep, EachEndsInTime) {
+  for (int i = 0; i < 3; ++i) {
+    const Time until = clock.now() + 5ms;
+    const Time end = sleep(clock.now(), until);
+    EXPECT_GE(end, until);
+    EXPECT_LT(end, until + 4s);
+  }
+}
+
+TEST_F(EpollSleep, AnEarlierDeadlineThanTheLastOneIsKept) {
+  sleep_shortly(clock.now() + 1h);
+  const Time until = clock.now() + 5ms;
+  EXPECT_LT(sleep(clock.now(), until), until + 4s);
+}
+
+TEST_F(EpollSleep, SleepsThatFollowEachOtherLeaveTheTimer) {
+  const Time first = clock.now() + 20ms;
+  sleep_shortly(first);
+  const Time second = first + 4s;
+  const Time end = sleep(first - 20ms, second);
+  EXPECT_GE(end, first);
+  EXPECT_LT(end, second) << "the timer was set again, which costs a system call";
+  const Time third = clock.now() + 5ms;
+  const Time end_of_third = sleep(first - 20ms, third);
+  EXPECT_GE(end_of_third, third);
+  EXPECT_LT(end_of_third, third + 4s);
+}
+
+TEST_F(EpollSleep, ARareOneIsNotEndedByAFormerDeadline) {
+  for (const bool has_deadline : {true, false}) {
+    const Time until = has_deadline ? clock.now() + 4s : kNever;
+    const Time former = clock.now() + 20ms;
+    sleep_shortly(former);
+    const Time later = clock.now() + 2 * EpollSource::kOften;
+    const Thread waker("waker", [&] {
+      std::this_thread::sleep_for(80ms);
+      source.wake();
+    });
+    EXPECT_GE(sleep(later, until), former + 30ms);
+  }
 }
 
 }  // namespace

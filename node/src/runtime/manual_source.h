@@ -8,7 +8,7 @@ namespace ramcloud {
 class ManualSource final : public EventSource {
  public:
   bool poll() override { return false; }
-  void wait(Duration) override {}
+  void wait(Time, Time) override {}
   void wake() override {}
 };
 

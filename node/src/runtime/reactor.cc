@@ -175,11 +175,9 @@ bool Reactor::may_sleep() const {
 void Reactor::wait_for_work() {
   go_to_sleep();
   if (may_sleep()) {
-    constexpr Duration kLongest = std::chrono::hours(1);
     const Time deadline = next_deadline();
-    const Duration wait = deadline == kNever ? kLongest : std::min(kLongest, deadline - now_);
-    if (wait > Duration::zero()) {
-      events_.wait(wait);
+    if (deadline > now_) {
+      events_.wait(now_, deadline);
       if (poll_for_ > Duration::zero()) adapt_polling();
     }
   }

@@ -33,9 +33,9 @@ class EventSource {
   virtual bool poll() = 0;
   /// All that the last poll() handled were heartbeats: nothing is expected to follow them soon.
   virtual bool only_heartbeats() const { return false; }
-  /// Waits for at most `max_wait` until something is ready; handling it is left to the next poll(),
-  /// so that handlers see the time after the wait.
-  virtual void wait(Duration max_wait) = 0;
+  /// It is `now`. Waits until something is ready, or until `until` (kNever: for ever); handling it is
+  /// left to the next poll(), so that handlers see the time after the wait. May return earlier.
+  virtual void wait(Time now, Time until) = 0;
   /// Makes a wait() on another thread return, or the next one return at once. Any thread.
   virtual void wake() = 0;
 };

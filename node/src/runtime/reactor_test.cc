@@ -210,9 +210,9 @@ struct TickingSource final : EventSource {
     clock.advance(1us);
     return false;
   }
-  void wait(Duration max_wait) override {
-    waits.push_back(max_wait);
-    clock.advance(max_wait);
+  void wait(Time now, Time until) override {
+    waits.push_back(until - now);
+    clock.advance_to(until);
   }
   void wake() override {}
   VirtualClock& clock;
@@ -261,9 +261,9 @@ struct PeriodicSource final : EventSource {
     return true;
   }
   bool only_heartbeats() const override { return heartbeats; }
-  void wait(Duration max_wait) override {
+  void wait(Time, Time until) override {
     ++sleeps;
-    clock.advance(std::min(max_wait, next - clock.now()));
+    clock.advance_to(std::min(until, next));
   }
   void wake() override {}
   VirtualClock& clock;

@@ -67,7 +67,7 @@ class SimNode final : public EventSource {
 
   // The reactor's source of events.
   bool poll() override;
-  void wait(Duration) override {}
+  void wait(Time, Time) override {}
   void wake() override {}
 
  private:

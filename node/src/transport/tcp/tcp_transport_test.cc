@@ -541,7 +541,7 @@ TEST_F(TcpTest, HeartbeatsAreToldFromOtherMessages) {
     const auto until = [&](const std::function<bool()>& condition) {
       const auto late = std::chrono::steady_clock::now() + 20s;
       while (!condition() && std::chrono::steady_clock::now() < late) {
-        source.wait(1ms);
+        source.wait(reactor.now(), reactor.now() + 1ms);
         source.poll();
       }
       EXPECT_TRUE(condition());
