@@ -294,7 +294,7 @@ TEST_F(CoordinatorTest, AnExportThatIsImportedTwiceGivesOutNothingTwice) {
 
 /// It was given a table that the imported metadata do not know.
 TEST_F(CoordinatorTest, AfterAnImportWhoWasSilentIsNeverCalledRecovered) {
-  cluster.options.retirement.after = 10s;
+  cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;
   start(3);
   const auto exported = cluster.metadata.records;
   ASSERT_TRUE(cluster.create("since", 1).has_value());

@@ -194,6 +194,25 @@ TEST_F(OneTablet, ATailIsNotGivenUpWhileAVolumeMayComeBack) {
   ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
 }
 
+/// Its own tablets were recovered long ago: nobody else needs it in the server list.
+TEST_F(OneTablet, AVolumeIsExpectedForAsLongAsTheOptionSays) {
+  cluster.options.recoveries.query.returning = 60s;
+  cluster.options.retirement.after = 5s;
+  make(5, {.power_safe = false});
+  for (size_t i : {0, 1}) {
+    for (auto& replica : holder(i).replicas.at(dead_)) {
+      if (replica.segment_id == 3) replica.length = 500;
+    }
+  }
+  kill(others_[3]);
+  kill(dead_);
+  cluster.run_for(50s);
+  EXPECT_TRUE(owns(dead_));
+  ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+  ASSERT_TRUE(cluster.run_until(
+      [&] { return state().servers.at(others_[3]).record.state == wire::ServerState::kRemoved; }));
+}
+
 /// The master lost replicas, and the coordinator confirmed that they do not count.
 TEST_F(OneTablet, AHeadOfAFormerEpochDoesNotCount) {
   cluster.options.recoveries.query.returning = 1s;

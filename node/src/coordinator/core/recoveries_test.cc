@@ -503,7 +503,7 @@ TEST_F(RecoveriesTest, TwoServersCrashAtOnce) {
 
 /// Not before: its record decides which frames of its log backups keep.
 TEST_F(OneTablet, ARecoveredServerLeavesTheListAndItsVolumeIsReleased) {
-  cluster.options.retirement.after = 10s;
+  cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;
   make(5);
   for (const uint64_t id : others_) recovery(id).keeps_silent = true;
   kill(dead_);

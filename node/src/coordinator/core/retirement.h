@@ -14,9 +14,10 @@ namespace ramcloud {
 class Retirement {
  public:
   struct Options {
-    Duration after = std::chrono::minutes(10);  // since the crash, so that people can see it in the
-                                                // status
-    size_t at_once = 40;                        // in one transaction
+    /// Since the crash, so that people can see it in the status. At least as long as recoveries may
+    /// wait for its volume: of a removed server nobody expects any.
+    Duration after = std::chrono::minutes(10);
+    size_t at_once = 40;  // in one transaction
   };
   Retirement(Reactor& reactor, ClusterState& state, Ledger& ledger, Changes& changes,
              std::function<void()> on_list_changed, Options options);

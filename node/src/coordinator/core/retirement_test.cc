@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using wire::Opcode;
 
 TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
-  cluster.options.retirement.after = 10s;
+  cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;
   start(3);
   ASSERT_TRUE(cluster.create("t", 3).has_value());
   cluster.kill_server(server(0));
@@ -42,7 +42,7 @@ TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
 
 /// The answer by which backups free frames.
 TEST_F(CoordinatorTest, OnlyCrashedServersWithoutTabletsAreCalledRecovered) {
-  cluster.options.retirement.after = 10s;
+  cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;
   start(3);
   ASSERT_TRUE(cluster.create("t", 3).has_value());
   EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre()) << "UP, or never heard of";
@@ -67,7 +67,7 @@ TEST_F(CoordinatorTest, OnlyCrashedServersWithoutTabletsAreCalledRecovered) {
 
 /// As many as made the list longer than a message may be.
 TEST_F(CoordinatorTest, AnyNumberOfIncarnationsLeavesAShortList) {
-  cluster.options.retirement.after = 1s;
+  cluster.options.retirement.after = cluster.options.recoveries.query.returning = 1s;
   start(1);
   cluster.stop_coordinator();
   constexpr uint64_t kIncarnations = 2000;
