@@ -122,6 +122,7 @@ wire::RecoveryState TabletRecovery::state() const {
   state.phase = phase_;
   state.segments_done = segments_done_;
   state.bytes_fetched = bytes_fetched_;
+  state.segments_durable = durable_;
   if (phase_ != RecoveryPhase::kFailed) state.objects = replay_.live_objects();
   if (first_segment_ != 0) {
     state.creation_position = log::LogPosition(first_segment_, 0).value;

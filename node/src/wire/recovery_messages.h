@@ -203,12 +203,14 @@ struct RecoveryState {
   /// For kReady: the tablets' first position in this server's log, as in TakeTabletReply.
   uint64_t creation_position = 0;
   // For kFailed:
-  uint16_t status = 0;   // StatusCode
-  std::string why;       // for people; in other phases what it waits for, if anything
-  uint64_t segment = 0;  // the segment that no source could send; 0: another error
+  uint16_t status = 0;            // StatusCode
+  std::string why;                // for people; in other phases what it waits for, if anything
+  uint64_t segment = 0;           // the segment that no source could send; 0: another error
+  uint64_t segments_durable = 0;  // recovered segments that have all their replicas
   template <class V>
   void fields(V& v) {
     v(phase, segments_done, bytes_fetched, objects, creation_position, status, why, segment);
+    v.since(2, segments_durable);
   }
 };
 

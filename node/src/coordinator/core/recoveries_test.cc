@@ -444,6 +444,22 @@ TEST_F(OneTablet, ARecoveryMasterThatDoesNotMoveIsGivenUp) {
   EXPECT_NE(owner("t"), stuck);
 }
 
+TEST_F(OneTablet, ARecoveryMasterWhoseDisksAreSlowIsNotGivenUp) {
+  make(4);
+  stop_all_in(wire::RecoveryPhase::kCommitting);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kCommitting); }));
+  for (int i = 0; i < 10; ++i) {
+    cluster.run_for(15s);
+    for (const uint64_t id : others_) {
+      for (auto& [key, job] : recovery(id).jobs) ++job.state.segments_durable;
+    }
+  }
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(attempts_at(dead_).size(), 1u);
+}
+
 TEST_F(OneTablet, WhatFailsIsPlannedAgainWhileAnotherPartIsStuck) {
   make(5, {.segments = 12});
   recovery(others_[0]).stuck_in = wire::RecoveryPhase::kReplaying;

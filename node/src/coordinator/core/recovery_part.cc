@@ -77,7 +77,8 @@ Task<Status> RecoveryPart::begin() {
 
 bool RecoveryPart::progressed(const wire::RecoveryState& now) {
   const auto how_far = [](const wire::RecoveryState& state) {
-    return std::tuple(state.phase, state.segments_done, state.bytes_fetched, state.objects);
+    return std::tuple(state.phase, state.segments_done, state.bytes_fetched, state.objects,
+                      state.segments_durable);
   };
   return how_far(now) != how_far(seen_);
 }
