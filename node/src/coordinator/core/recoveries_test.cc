@@ -257,6 +257,17 @@ TEST_F(OneTablet, WhatARecoveryMasterHasNoMemoryForIsSharedOutOtherwise) {
   }
 }
 
+TEST_F(OneTablet, PartsAreLargeAgainOnceThereIsMemory) {
+  make(3, {.segments = 60});
+  for (const uint64_t id : others_) {
+    recovery(id).table_bytes[1] = 480 * testing::kMiB;
+    recovery(id).fail.assign(6, {StatusCode::kOutOfMemory, 0});
+  }
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_LE(attempts_at(dead_).size(), 25u) << "each reads the whole log";
+}
+
 /// Frames of all servers' volumes, so many of which are free.
 class FewFrames : public OneTablet {
  protected:

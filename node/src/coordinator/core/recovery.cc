@@ -222,7 +222,10 @@ std::vector<LostRange> Recovery::nobody_recovers() const {
 
 Task<void> Recovery::run_part(Running& running, Time not_before) {
   co_await running.part.run(not_before);
-  if (running.part.phase() == RecoveryPart::Phase::kDone) part_was_served();
+  if (running.part.phase() == RecoveryPart::Phase::kDone) {
+    part_was_served();
+    had_memory(running.part.server_id());
+  }
   running.over = true;
   ended_.set();
 }
@@ -411,6 +414,15 @@ bool Recovery::learn_from_parts() {
     }
   }
   return well;
+}
+
+/// Memory has come back, or is not as short as it seemed: the server's next part may be twice as
+/// large, until there is no limit any more.
+void Recovery::had_memory(uint64_t server_id) {
+  const auto most = most_bytes_.find(server_id);
+  if (most == most_bytes_.end()) return;
+  most->second *= 2;
+  if (most->second >= shared_.options.plan.part_bytes) most_bytes_.erase(most);
 }
 
 void Recovery::learn_from(const Running& running) {

@@ -111,6 +111,7 @@ class Recovery {
   bool lacks_frames() const;
   void learn_of_frames(const Running& failed);
   void part_was_served();
+  void had_memory(uint64_t server_id);
   std::string waits_for_frames() const;
   uint64_t bytes_of(const std::vector<LostRange>& ranges) const;
   void show_parts();
