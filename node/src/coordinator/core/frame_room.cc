@@ -80,7 +80,7 @@ std::string frames_text(const ClusterState& state, uint64_t bytes) {
       "backups have no free frames for the recovered data: about {} are needed ({} replicas of "
       "{}), "
       "and {} can be taken for that, because some are kept for new heads ({}); it goes on when "
-      "servers or larger volumes are added, or tables are dropped",
+      "servers are added, or start with larger volumes, or tables are dropped",
       segments * replicas, replicas, format_size(bytes), for_copies, names);
 }
 
