@@ -322,7 +322,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& o
 }
 
 /// Decides what to do, and begins a pass if that is the decision.
-Cleaner::Begun Cleaner::begin() {
+Cleaner::Begun Cleaner::begin(MayBegin may) {
   const MutexGuard guard(mutex_);
   const uint64_t news = log_.segment_changes();
   Begun begun;
@@ -353,7 +353,12 @@ Cleaner::Begun Cleaner::begin() {
   // The memory that passes hold is needed now.
   begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
-  begun.pass = choose(memory, decision);
+  if (may == MayBegin::kCompaction) {
+    if (memory_is_short(memory)) begun.pass = choose_compaction(room_for_copies(memory));
+    if (begun.pass == nullptr) return begun;
+  } else {
+    begun.pass = choose(memory, decision);
+  }
   if (begun.pass != nullptr) begun.pass->free_seglets = memory.free_seglets;
   if (begun.pass == nullptr) {
     begun.urgent = true;  // other passes have the memory for survivors, or no pass would free
@@ -434,10 +439,13 @@ bool Cleaner::Worker::step() {
     return true;
   }
   // No pass could work: all of them wait.
-  const bool may_begin = passes_.size() < cleaner_.options_.waiting;
   Begun begun;
-  begun.urgent = true;
-  if (may_begin) begun = cleaner_.begin();
+  if (passes_.size() < cleaner_.options_.waiting) {
+    begun = cleaner_.begin(MayBegin::kAny);
+  } else {
+    if (may_compact()) begun = cleaner_.begin(MayBegin::kCompaction);
+    begun.urgent = true;
+  }
   if (begun.pass != nullptr) {
     passes_.push_back(std::move(begun.pass));
     return true;
@@ -449,6 +457,16 @@ bool Cleaner::Worker::step() {
     committed = true;
   }
   return committed || begun.looks_again;
+}
+
+/// Compaction needs no backup. So it goes on when passes of combined cleaning, which do, have taken
+/// all places.
+bool Cleaner::Worker::may_compact() const {
+  const size_t places = cleaner_.options_.waiting;
+  const auto combined = std::ranges::count_if(
+      passes_, [](const auto& pass) { return pass->kind == CleaningKind::kCombined; });
+  return cleaner_.options_.balancer.compaction && static_cast<size_t>(combined) == places &&
+         passes_.size() < 2 * places;
 }
 
 /// True if the pass made progress. A pass without `work` is over.

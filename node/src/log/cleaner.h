@@ -105,6 +105,7 @@ class Cleaner {
       uint32_t free_seglets = 0;      // when it began
       bool committed = false;
     };
+    bool may_compact() const;
     bool step_one(Pass& pass);
     Cleaner& cleaner_;
     std::vector<std::unique_ptr<Pass>> passes_;
@@ -133,7 +134,9 @@ class Cleaner {
     bool urgent = false;       // waiting passes should be committed
     bool looks_again = false;  // more segments must be looked at
   };
-  Begun begin();
+  /// Which passes may begin.
+  enum class MayBegin : uint8_t { kAny, kCompaction };
+  Begun begin(MayBegin may);
   uint64_t room_for_copies(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   bool memory_is_short(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   bool failed_with(const Log::Memory& memory) const RC_REQUIRES(mutex_);

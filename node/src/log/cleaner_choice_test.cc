@@ -247,6 +247,40 @@ TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
   EXPECT_TRUE(parts.log.cleaning_helps());
 }
 
+/// Combined cleaning waits for backups. Compaction does not need them.
+TEST(Cleaner, CompactsWhileAllPlacesAreTakenByPassesThatWait) {
+  struct Waiting final : CleaningWork {
+    Progress step() override { return Progress::kWaits; }
+    void commit_now() override {}
+    Result result() const override { return {}; }
+  };
+  TestLog parts(40, true, 1, true, 1);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
+  options.balancer.compaction = true;
+  options.balancer.disk_expansion = 0.5;  // the limit is near: combined cleaning comes first
+  options.waiting = 1;
+  std::vector<CleaningKind> made;
+  Cleaner cleaner(parts.log, clock, options, judge,
+                  [&](CleaningKind kind, const std::vector<Segment*>&) {
+                    made.push_back(kind);
+                    std::unique_ptr<CleaningWork> work = std::make_unique<Done>();
+                    if (kind == CleaningKind::kCombined) work = std::make_unique<Waiting>();
+                    return work;
+                  });
+  Cleaner::Worker worker(cleaner);
+  uint64_t key = 0;
+  while (keys.write(key, value_for(1, 1)) == StatusCode::kOk) ++key;
+  for (uint64_t dead = 0; dead < key; dead += 2) {
+    parts.log.mark_dead(keys.by_key.at("key" + std::to_string(dead)));
+  }
+  for (int i = 0; i < 100; ++i) (void)worker.step();
+  EXPECT_EQ(std::ranges::count(made, CleaningKind::kCombined), 1) << cleaner.state().why;
+  EXPECT_GT(std::ranges::count(made, CleaningKind::kCompaction), 0);
+  EXPECT_LE(worker.passes(), 2u);
+}
+
 /// The first choice cannot be cleaned any more, so another segment is chosen.
 TEST(Cleaner, CompactsAnotherWhenTheBestOneLeaves) {
   TestLog parts(40, true, 1, true, 1);
