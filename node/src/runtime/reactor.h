@@ -33,8 +33,8 @@ class EventSource {
   virtual bool poll() = 0;
   /// All that the last poll() handled were heartbeats: nothing is expected to follow them soon.
   virtual bool only_heartbeats() const { return false; }
-  /// It is `now`. Waits until something is ready, or until `until` (kNever: for ever); handling it is
-  /// left to the next poll(), so that handlers see the time after the wait. May return earlier.
+  /// It is `now`. Waits until something is ready, or until `until` (kNever: for ever), or less long.
+  /// The next poll() handles what is ready, so handlers see the time after the wait.
   virtual void wait(Time now, Time until) = 0;
   /// Makes a wait() on another thread return, or the next one return at once. Any thread.
   virtual void wake() = 0;

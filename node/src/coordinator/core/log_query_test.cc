@@ -181,14 +181,7 @@ TEST_F(OneTablet, ALostTailMakesVersionsJump) {
 /// Another server died at the same time, and may hold a head that came after.
 TEST_F(OneTablet, ATailIsNotGivenUpWhileAVolumeMayComeBack) {
   cluster.options.recoveries.query.returning = 20s;
-  make(5, {.power_safe = false});
-  for (size_t i : {0, 1}) {
-    for (auto& replica : holder(i).replicas.at(dead_)) {
-      if (replica.segment_id == 3) replica.length = 500;
-    }
-  }
-  kill(others_[3]);
-  kill(dead_);
+  die_with_a_torn_tail();
   cluster.run_for(10s);
   EXPECT_TRUE(owns(dead_));
   ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
@@ -198,14 +191,7 @@ TEST_F(OneTablet, ATailIsNotGivenUpWhileAVolumeMayComeBack) {
 TEST_F(OneTablet, AVolumeIsExpectedForAsLongAsTheOptionSays) {
   cluster.options.recoveries.query.returning = 60s;
   cluster.options.retirement.after = 5s;
-  make(5, {.power_safe = false});
-  for (size_t i : {0, 1}) {
-    for (auto& replica : holder(i).replicas.at(dead_)) {
-      if (replica.segment_id == 3) replica.length = 500;
-    }
-  }
-  kill(others_[3]);
-  kill(dead_);
+  die_with_a_torn_tail();
   cluster.run_for(50s);
   EXPECT_TRUE(owns(dead_));
   ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));

@@ -204,6 +204,17 @@ class OneTablet : public RecoveriesTest {
       if (one) one->recovery.stuck_in = phase;
     }
   }
+  /// Both replicas of its head end early, and another server, which may hold a later head, dies, too.
+  void die_with_a_torn_tail() {
+    make(5, {.power_safe = false});
+    for (size_t i : {0, 1}) {
+      for (auto& replica : holder(i).replicas.at(dead_)) {
+        if (replica.segment_id == 3) replica.length = 500;
+      }
+    }
+    kill(others_[3]);
+    kill(dead_);
+  }
   void drop_while(wire::RecoveryPhase phase) {
     stop_all_in(phase);
     kill(dead_);
