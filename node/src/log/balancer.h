@@ -62,7 +62,8 @@ enum class CleanerMode : uint8_t { kIdle, kCompacting, kCombined, kEmergency };
 struct CleaningDecision {
   CleaningKind kind = CleaningKind::kNone;
   CleanerMode mode = CleanerMode::kIdle;
-  /// Memory is short and nothing can be freed: writes are answered OUT_OF_MEMORY instead of RETRY.
+  /// Memory is short and another pass would free nothing: once none is in progress, writes are answered
+  /// OUT_OF_MEMORY instead of RETRY.
   bool exhausted = false;
   /// Memory is short, and no segment is known to be worth cleaning.
   bool none_worth_cleaning = false;

@@ -346,8 +346,8 @@ Cleaner::Begun Cleaner::begin(MayBegin may) {
   const bool no_memory_again = failed_with(memory);
   // No memory will become free: no pass is in progress, and no segment that left still has memory.
   const bool nothing_to_come = in_progress_.empty() && memory.leaving_seglets == 0;
-  log_.set_cleaning_helps(
-      begun.looks_again || (!decision.exhausted && !(no_memory_again && nothing_to_come)), news);
+  const bool nothing_helps = nothing_to_come && (decision.exhausted || no_memory_again);
+  log_.set_cleaning_helps(begun.looks_again || !nothing_helps, news);
   if (decision.kind != CleaningKind::kNone || in_progress_.empty()) state_.mode = decision.mode;
   state_.why = decision.why;
   // The memory that passes hold is needed now.

@@ -247,13 +247,15 @@ TEST(Cleaner, CompactsWhenTheDisksCannotBeCleaned) {
   EXPECT_TRUE(parts.log.cleaning_helps());
 }
 
+/// A pass that waits for backups.
+struct Waiting final : CleaningWork {
+  Progress step() override { return Progress::kWaits; }
+  void commit_now() override {}
+  Result result() const override { return {}; }
+};
+
 /// Combined cleaning waits for backups. Compaction does not need them.
 TEST(Cleaner, CompactsWhileAllPlacesAreTakenByPassesThatWait) {
-  struct Waiting final : CleaningWork {
-    Progress step() override { return Progress::kWaits; }
-    void commit_now() override {}
-    Result result() const override { return {}; }
-  };
   TestLog parts(40, true, 1, true, 1);
   VirtualClock clock;
   Keys keys(parts.log);
@@ -279,6 +281,36 @@ TEST(Cleaner, CompactsWhileAllPlacesAreTakenByPassesThatWait) {
   EXPECT_EQ(std::ranges::count(made, CleaningKind::kCombined), 1) << cleaner.state().why;
   EXPECT_GT(std::ranges::count(made, CleaningKind::kCompaction), 0);
   EXPECT_LE(worker.passes(), 2u);
+}
+
+/// The victims are small, and wholly live: by the figures the pass wins no memory. But its survivors
+/// have taken memory already, and that of the victims comes back.
+TEST(Cleaner, WritersWaitForPassesThatWait) {
+  TestLog parts(40, true, 1, true, 2);
+  VirtualClock clock;
+  Keys keys(parts.log);
+  CleanerOptions options;
+  options.balancer.compaction = true;
+  options.balancer.disk_expansion = 0.5;  // the limit is near
+  const auto all_live = [](const Segment& segment, Look) {
+    auto figures = judge(segment);
+    figures->live_bytes = segment.memory_bytes();
+    return figures;
+  };
+  Cleaner cleaner(
+      parts.log, clock, options, all_live,
+      [](CleaningKind, const std::vector<Segment*>&) { return std::make_unique<Waiting>(); });
+  Cleaner::Worker worker(cleaner);
+  uint64_t key = 0;
+  for (int small = 0; small < 2; ++small) {
+    ASSERT_EQ(keys.write(key++, value_for(1, 1)), StatusCode::kOk);
+    ASSERT_EQ(parts.log.roll_head(), StatusCode::kOk);
+  }
+  while (keys.write(key, value_for(1, 1)) == StatusCode::kOk) ++key;
+  while (worker.step()) {
+  }
+  ASSERT_EQ(worker.passes(), 1u) << cleaner.state().why;
+  EXPECT_TRUE(parts.log.cleaning_helps());
 }
 
 /// The first choice cannot be cleaned any more, so another segment is chosen.
