@@ -1,5 +1,9 @@
 #include "store/cleaned_segments.h"
 
+#include <algorithm>
+
+#include "base/sometimes.h"
+
 namespace ramcloud::store {
 
 bool CleanedSegments::begin(uint64_t victim) {
@@ -17,9 +21,25 @@ bool CleanedSegments::being_cleaned(uint64_t segment) const {
   return victims_.contains(segment);
 }
 
-void CleanedSegments::note_dead_copy(uint64_t victim, uint64_t survivor) {
+bool CleanedSegments::Keys::contains(uint64_t hash) const {
+  return hashes.empty() || std::ranges::binary_search(hashes, hash);
+}
+
+void CleanedSegments::note_dead_copy(uint64_t victim, uint64_t survivor, uint64_t key_hash) {
   const MutexGuard guard(mutex_);
-  dead_copies_[victim].insert(survivor);
+  const auto [noted, first] = dead_copies_[victim].try_emplace(survivor);
+  std::vector<uint64_t>& hashes = noted->second.hashes;
+  if (first) {
+    victims_of_[survivor].insert(victim);
+  } else if (noted->second.contains(key_hash)) {
+    return;
+  }
+  if (hashes.size() == kMostKeys) {
+    RC_SOMETIMES("store.survivor_has_many_dead_copies");
+    hashes = {};
+  } else {
+    hashes.insert(std::ranges::upper_bound(hashes, key_hash), key_hash);
+  }
 }
 
 bool CleanedSegments::has_dead_copies(uint64_t segment) const {
@@ -27,26 +47,45 @@ bool CleanedSegments::has_dead_copies(uint64_t segment) const {
   return dead_copies_.contains(segment);
 }
 
-std::vector<uint64_t> CleanedSegments::with_dead_copies() const {
+bool CleanedSegments::has_dead_copy(uint64_t segment, uint64_t key_hash) const {
   const MutexGuard guard(mutex_);
-  std::vector<uint64_t> victims;
-  for (const auto& [victim, survivors] : dead_copies_) victims.push_back(victim);
+  const auto noted = dead_copies_.find(segment);
+  return noted != dead_copies_.end() && std::ranges::any_of(noted->second, [&](const auto& one) {
+           return one.second.contains(key_hash);
+         });
+}
+
+std::vector<std::pair<uint64_t, size_t>> CleanedSegments::with_dead_copies() const {
+  const MutexGuard guard(mutex_);
+  std::vector<std::pair<uint64_t, size_t>> victims;
+  for (const auto& [victim, survivors] : dead_copies_) {
+    size_t copies = 0;
+    for (const auto& [survivor, keys] : survivors) {
+      copies = keys.hashes.empty() || copies == kAllKeys ? kAllKeys : copies + keys.hashes.size();
+    }
+    victims.emplace_back(victim, copies);
+  }
   return victims;
 }
 
 std::set<uint64_t> CleanedSegments::survivors_with_dead_copies() const {
   const MutexGuard guard(mutex_);
   std::set<uint64_t> all;
-  for (const auto& [victim, survivors] : dead_copies_)
-    all.insert(survivors.begin(), survivors.end());
+  for (const auto& [survivor, victims] : victims_of_) all.insert(survivor);
   return all;
 }
 
 void CleanedSegments::segment_left(uint64_t segment) {
   const MutexGuard guard(mutex_);
   victims_.erase(segment);
-  for (auto& [victim, survivors] : dead_copies_) survivors.erase(segment);
-  std::erase_if(dead_copies_, [](const auto& entry) { return entry.second.empty(); });
+  const auto kept = victims_of_.find(segment);
+  if (kept == victims_of_.end()) return;
+  for (const uint64_t victim : kept->second) {
+    const auto noted = dead_copies_.find(victim);
+    noted->second.erase(segment);
+    if (noted->second.empty()) dead_copies_.erase(noted);
+  }
+  victims_of_.erase(kept);
 }
 
 }  // namespace ramcloud::store

@@ -31,6 +31,7 @@ struct Workload {
   uint32_t utilisation = 98;  // of what writers may have, in percent
   uint32_t fillers = 0;       // bytes of one in eight values, whatever the time
   uint32_t longer = 1;        // than others, by this factor: large objects cost little
+  uint32_t cold = 0;          // in ten objects: written once
 };
 std::ostream& operator<<(std::ostream& out, const Workload& workload) {
   return out << workload.name;
@@ -49,6 +50,7 @@ std::vector<Workload> one_level() {
       {"W6", {{100, 200}, {1'000, 2'000}}, 0.5},
       {"W7", {{1'000, 2'000}, {1'500, 2'500}}, 0.9},
       {"W8", {{50, 150}, {5'000, 15'000}}, 0.9},
+      {.name = "Hot and cold", .sizes = {{100, 100}}, .cold = 7},
       {"Mixed", {{1, 1'048'576}}, 0},
       {"Growing", {{1, 100}, {1'000, 4'000}, {60'000, 70'000}, {900'000, 1'048'576}}, 0.5},
       {"Shrinking", {{900'000, 1'048'576}, {60'000, 70'000}, {1'000, 4'000}, {1, 100}}, 0.5},
@@ -63,7 +65,7 @@ std::vector<Workload> one_level() {
 std::vector<Workload> workloads() {
   std::vector<Workload> all = one_level();
   for (const Workload& workload : one_level()) {
-    const bool has_all_sizes = workload.name == "Mixed" || workload.fillers > 0;
+    const bool has_all_sizes = workload.name == "Mixed" || workload.fillers + workload.cold > 0;
     if (workload.sizes.size() == 1 && !has_all_sizes) continue;
     all.push_back(workload);
     all.back().name += " in two levels";
@@ -141,7 +143,8 @@ class LongRun {
     size_t at = objects_.size();
     while (live_ + memory_of(12, length) > limit_) {
       if (objects_.empty()) return;
-      at = random_.below(objects_.size());
+      do at = random_.below(objects_.size());
+      while (at % 10 < workload_.cold);
       const Object& old = objects_[at];
       if (old.length != kNone &&
           live_ - memory_of(12, old.length) + memory_of(12, length) <= limit_) {

@@ -203,6 +203,47 @@ TEST(SegmentJudge, ATombstoneOfADeadCopyStays) {
   EXPECT_GT(tombstones->live_bytes(), 0u);
 }
 
+/// Otherwise a survivor that is never cleaned would keep all tombstones that name its victims.
+TEST(SegmentJudge, OtherTombstonesThatNameTheSameSegmentDie) {
+  constexpr int kKeys = 500;
+  CleaningRig t(16, false);
+  const auto write_all = [&] {
+    for (int i = 0; i < kKeys; ++i) ASSERT_EQ(t.write(key_of(i), "v"), StatusCode::kOk);
+  };
+  const auto roll = [&] {
+    EXPECT_EQ(t.parts.log.roll_head(), StatusCode::kOk);
+    t.parts.replicator.finish_all();
+  };
+  const auto finish = [&](CleaningPass& pass) {
+    pass.commit_now();
+    while (pass.step() != log::CleaningWork::Progress::kDone) t.parts.replicator.finish_all();
+    t.reclaim();
+    t.reclaim();
+  };
+  write_all();
+  ASSERT_EQ(t.write("key", "v"), StatusCode::kOk);
+  roll();
+  write_all();
+  roll();
+  CleaningPass pass(t.store, {t.parts.log.segments()[0]});
+  for (int i = 0; i < 10; ++i) (void)pass.step();  // copied, and on no replica
+  ASSERT_EQ(t.remove("key"), StatusCode::kOk);
+  roll();
+  log::Segment* overwrites = t.parts.log.segments()[1];
+  log::Segment* of_key = t.parts.log.segments()[2];
+  finish(pass);
+  ASSERT_EQ(pass.counts().dead_copies, 1u);
+  ASSERT_FALSE(t.parts.log.may_be_found(1));
+
+  (void)t.judge.judge(*overwrites);
+  const log::CleaningFigures figures = *t.judge.judge(*overwrites);
+  EXPECT_LT(figures.tombstone_bytes, 100u) << "at most one may be needed";
+  CleaningPass other(t.store, {overwrites, of_key});
+  finish(other);
+  EXPECT_EQ(other.counts().tombstones_dropped, uint64_t{kKeys});
+  EXPECT_EQ(other.counts().tombstones, 1u);
+}
+
 /// A tablet that is being recovered needs its own tombstones, and no others.
 TEST(SegmentJudge, TombstonesOfOtherTabletsDieWhileOneIsRecovered) {
   CleaningRig t(16);

@@ -43,8 +43,9 @@ bool CleaningPass::may_be_seen(log::LogPosition judged) {
 }
 
 /// The tombstone of the object names the victim, not the survivor.
-void CleaningPass::died(const log::Segment& victim, const log::Segment& survivor) {
-  store_.cleaned().note_dead_copy(victim.id(), survivor.id());
+void CleaningPass::died(const log::Segment& victim, const log::Segment& survivor,
+                        uint64_t key_hash) {
+  store_.cleaned().note_dead_copy(victim.id(), survivor.id(), key_hash);
 }
 
 void CleaningPass::enter() {

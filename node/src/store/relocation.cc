@@ -190,13 +190,14 @@ bool Relocation::tombstone_is_live(Survivor& survivor, const EntryView& entry) {
     if (slot != nullptr) store_.table_.clear(*slot, store_.table_.bucket_of(survivor.hash));
     return false;
   }
-  if (slot != nullptr || protects(tombstone, *tablet)) return true;
+  if (slot != nullptr || protects(tombstone, survivor.hash, *tablet)) return true;
   ++counts_.tombstones_dropped;
   return false;
 }
 
 /// True if a replay may still find an object that the tombstone kills.
-bool Relocation::protects(const log::TombstoneView& tombstone, const Tablet& tablet) {
+bool Relocation::protects(const log::TombstoneView& tombstone, uint64_t key_hash,
+                          const Tablet& tablet) {
   // Older entries of the key may still be replayed.
   if (tablet.state.load() == TabletState::kRecovering) return true;
   // The tombstone came from another log by recovery, where it was needed against older entries of
@@ -204,13 +205,22 @@ bool Relocation::protects(const log::TombstoneView& tombstone, const Tablet& tab
   // it again. Entries that were replayed before this tombstone, and superseded, have a tombstone of
   // this log (TabletReplay).
   if (tombstone.log_id != store_.log_.options().master_id) return false;
-  auto known = may_be_found_.find(tombstone.segment_id);
-  if (known == may_be_found_.end()) {
-    const bool may_be = store_.log_.may_be_found(tombstone.segment_id) ||
-                        store_.cleaned_.has_dead_copies(tombstone.segment_id);
-    known = may_be_found_.emplace(tombstone.segment_id, may_be).first;
+  const Needed needed = needed_against(tombstone.segment_id);
+  return needed == Needed::kAll || (needed == Needed::kOfDeadCopies &&
+                                    store_.cleaned_.has_dead_copy(tombstone.segment_id, key_hash));
+}
+
+/// The log is asked first: a segment's dead copies are noted before it leaves.
+Relocation::Needed Relocation::needed_against(uint64_t segment) {
+  const auto known = needed_against_.find(segment);
+  if (known != needed_against_.end()) return known->second;
+  Needed needed = Needed::kAll;
+  if (!store_.log_.may_be_found(segment)) {
+    const bool copies = store_.cleaned_.has_dead_copies(segment);
+    needed = copies ? Needed::kOfDeadCopies : Needed::kNone;
   }
-  return known->second;
+  needed_against_.emplace(segment, needed);
+  return needed;
 }
 
 // ---- copies
@@ -345,7 +355,7 @@ void Relocation::switch_slot(const Survivor& survivor) {
   RC_SOMETIMES("store.survivor_is_dead_before_it_is_seen");
   ++counts_.dead_copies;
   store_.log_.mark_dead(survivor.to);
-  died(*victims_[survivor.victim], *store_.log_.arena().segment_of(survivor.to));
+  died(*victims_[survivor.victim], *store_.log_.arena().segment_of(survivor.to), survivor.hash);
 }
 
 Relocation::Progress Relocation::finish() {

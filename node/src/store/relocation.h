@@ -87,8 +87,9 @@ class Relocation : public log::CleaningWork {
   virtual void close_copies(log::LogPosition judged) = 0;
   /// True when slots may point at the copies.
   virtual bool may_be_seen(log::LogPosition judged) = 0;
-  /// An object died after it was copied.
-  virtual void died(const log::Segment& victim, const log::Segment& survivor) = 0;
+  /// An object died after it was copied, of a key with this hash.
+  virtual void died(const log::Segment& victim, const log::Segment& survivor,
+                    uint64_t key_hash) = 0;
   /// All slots are switched: lets the copies replace the victims.
   virtual void enter() = 0;
   /// True when the copies have replaced the victims.
@@ -110,7 +111,7 @@ class Relocation : public log::CleaningWork {
   bool is_live(Survivor& survivor, const log::EntryView& entry);
   bool object_is_live(Survivor& survivor);
   bool tombstone_is_live(Survivor& survivor, const log::EntryView& entry);
-  bool protects(const log::TombstoneView& tombstone, const Tablet& tablet);
+  bool protects(const log::TombstoneView& tombstone, uint64_t key_hash, const Tablet& tablet);
   Progress copy();
   void take_oldest();
   void fetch(const Survivor& survivor) const;
@@ -125,10 +126,13 @@ class Relocation : public log::CleaningWork {
   Result result_;
   Counts counts_;
 
-  uint32_t victim_ = 0;                    // the victim that is being scanned
-  uint32_t at_ = 0;                        // offset of its next group
-  std::map<uint64_t, bool> may_be_found_;  // segments that tombstones name
-  std::vector<Survivor> slice_;            // entries of one step of the scan
+  uint32_t victim_ = 0;  // the victim that is being scanned
+  uint32_t at_ = 0;      // offset of its next group
+  /// Of tombstones that name a segment, these are needed against its objects and copies of them.
+  enum class Needed : uint8_t { kAll, kOfDeadCopies, kNone };
+  Needed needed_against(uint64_t segment);
+  std::map<uint64_t, Needed> needed_against_;  // segments that tombstones name
+  std::vector<Survivor> slice_;                // entries of one step of the scan
   // There may be a million: deques grow and shrink without a long step.
   std::deque<Survivor> survivors_;  // in the order of the scan
   std::map<uint32_t, std::deque<uint32_t>>

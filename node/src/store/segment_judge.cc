@@ -33,6 +33,7 @@ std::optional<log::CleaningFigures> SegmentJudge::judge(const Segment& segment, 
   }
   if (look == log::Look::kExact && is_old_estimate(known_of(segment))) {
     known_[segment.number()].reset();
+    if (store_.log().segments_gone() != segments_gone_) list_findable();
   }
   Known& known = known_of(segment);
   if (!known.read) read_more(segment, known);
@@ -107,6 +108,7 @@ void SegmentJudge::read_entry(const EntryView& entry, Known& known) {
     const auto tombstone = entry.load_at<log::TombstoneBody>(0);
     note_age(entry, tombstone.timestamp_s, known);
     known.tombstone_bytes += entry.total_length();
+    ++known.tombstones;
     known.places.add(tombstone.table_id,
                      log::hash_of_key(tombstone.table_id, entry, log::TombstoneView::key_offset,
                                       tombstone.key_length));
@@ -140,16 +142,18 @@ void SegmentJudge::finish(Known& known) {
     known.named.back().bytes += bytes;
   }
   if (!known.estimated) return;
-  for (Named& named : known.named) named.findable = findable_between(named.first, named.last);
+  for (Named& named : known.named) {
+    named.findable = std::max(1u, findable_between(named.first, named.last));
+  }
 }
 
 /// What names segments that left the log stays dead: their ids are never used again.
 void SegmentJudge::drop_gone(std::vector<std::pair<uint64_t, uint32_t>>& names, Known& known) {
-  list_findable();
+  refresh_findable();  // one that is old names too many, never too few
   known.segments_gone = segments_gone_;
   std::erase_if(names, [&](const auto& name) RC_NO_THREAD_SAFETY_ANALYSIS {
     const auto& [id, bytes] = name;
-    if (findable_between(id, id) > 0) return false;
+    if (findable_between(id, id) > 0 || dead_copies_between(id, id) > 0) return false;
     known.of_no_segment += bytes;
     return true;
   });
@@ -173,10 +177,8 @@ void SegmentJudge::list_findable() {
   segments_gone_ = store_.log().segments_gone();
   calls_ = 0;
   findable_ = store_.log().ids_that_may_be_found();
-  const std::vector<uint64_t> noted = store_.cleaned().with_dead_copies();
-  findable_.insert(findable_.end(), noted.begin(), noted.end());
+  dead_copies_ = store_.cleaned().with_dead_copies();
   std::ranges::sort(findable_);
-  findable_.erase(std::unique(findable_.begin(), findable_.end()), findable_.end());
   first_unseen_ = findable_.empty() ? 0 : findable_.back() + 1;
 }
 
@@ -188,13 +190,29 @@ uint32_t SegmentJudge::findable_between(uint64_t first, uint64_t last) const {
   return static_cast<uint32_t>(std::ranges::upper_bound(findable_, last) - begin);
 }
 
-/// Bytes of tombstones whose named segment no replay finds any more. Exact for an entry of one
-/// segment. For a range of segments, an estimate: as large a share as of all segments of the range.
+/// Copies in survivors of dead objects of the segments in this range of ids.
+size_t SegmentJudge::dead_copies_between(uint64_t first, uint64_t last) const {
+  const auto id_of = &std::pair<uint64_t, size_t>::first;
+  size_t copies = 0;
+  for (auto at = std::ranges::lower_bound(dead_copies_, first, {}, id_of);
+       at != dead_copies_.end() && at->first <= last; ++at) {
+    constexpr size_t kAll = CleanedSegments::kAllKeys;
+    copies = at->second > kAll - copies ? kAll : copies + at->second;
+  }
+  return copies;
+}
+
+/// Bytes of tombstones whose named segment no replay finds any more, less those that may be needed
+/// against dead copies. Exact for an entry of one segment without dead copies. For a range of
+/// segments, an estimate: as large a share as of all segments of the range.
 uint32_t SegmentJudge::dead_tombstones(const Known& known) const {
   uint64_t dead = 0;
   for (const Named& named : known.named) {
     const uint64_t findable = std::min(findable_between(named.first, named.last), named.findable);
-    dead += uint64_t{named.bytes} * (named.findable - findable) / named.findable;
+    const uint64_t gone = uint64_t{named.bytes} * (named.findable - findable) / named.findable;
+    const size_t copies =
+        std::min<size_t>(dead_copies_between(named.first, named.last), known.tombstones);
+    dead += gone - std::min(gone, copies * known.tombstone_bytes / known.tombstones);
   }
   return static_cast<uint32_t>(dead);
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -61,6 +62,7 @@ class SegmentJudge {
     /// when they were read. They are dead unless a tablet is being recovered.
     uint32_t of_no_segment = 0;
     uint32_t tombstone_bytes = 0;
+    uint32_t tombstones = 0;
     TombstonePlaces places;  // of tombstones
     uint64_t entry_bytes = 0;
     log::CompactedSize as_survivor{0, Relocation::kGroupedBytes};  // what all entries would take
@@ -85,6 +87,7 @@ class SegmentJudge {
   void refresh_findable() RC_REQUIRES(mutex_);
   void list_findable() RC_REQUIRES(mutex_);
   uint32_t findable_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
+  size_t dead_copies_between(uint64_t first, uint64_t last) const RC_REQUIRES(mutex_);
   uint32_t dead_tombstones(const Known& known) const RC_REQUIRES(mutex_);
   bool may_be_recovered(const Known& known) const;
 
@@ -95,6 +98,9 @@ class SegmentJudge {
   /// segments from first_unseen_ on count as findable, because the list does not cover them yet.
   std::vector<uint64_t> findable_ RC_GUARDED_BY(mutex_);
   uint64_t first_unseen_ RC_GUARDED_BY(mutex_) = 0;
+  /// Rising ids of segments with dead copies in survivors, and how many: so many tombstones that
+  /// name them are needed, after they have left.
+  std::vector<std::pair<uint64_t, size_t>> dead_copies_ RC_GUARDED_BY(mutex_);
   /// Log::segments_gone() when findable_ was built, and the calls since then.
   uint64_t segments_gone_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};
   uint32_t calls_ RC_GUARDED_BY(mutex_) = 0;
