@@ -60,6 +60,28 @@ __attribute__((target("avx"))) void clear_wide_registers() {
 }
 #endif
 
+/// crc32_iscsi neither inverts at the start nor at the end; the usual CRC32C does both.
+uint32_t crc_of_long(ByteView bytes, uint32_t crc) {
+  const uint32_t sum =
+      ~crc32_iscsi(reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data())),
+                   static_cast<int>(bytes.size()), ~crc);
+#if defined(__x86_64__)
+  if (kHasWideRegisters) clear_wide_registers();
+#endif
+  return sum;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) uint32_t crc_of_pieces(std::span<const ByteView> pieces,
+                                                         uint32_t crc) {
+  for (const ByteView piece : pieces) {
+    crc = piece.size() <= kShortBytes ? ~crc_of_short(piece.data(), piece.size(), ~crc)
+                                      : crc_of_long(piece, crc);
+  }
+  return crc;
+}
+#endif
+
 }  // namespace
 
 uint32_t crc32c(ByteView bytes, uint32_t crc) {
@@ -68,14 +90,15 @@ uint32_t crc32c(ByteView bytes, uint32_t crc) {
     return ~crc_of_short(bytes.data(), bytes.size(), ~crc);
   }
 #endif
-  // crc32_iscsi neither inverts at the start nor at the end; the usual CRC32C does both.
-  const uint32_t sum =
-      ~crc32_iscsi(reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data())),
-                   static_cast<int>(bytes.size()), ~crc);
+  return crc_of_long(bytes, crc);
+}
+
+uint32_t crc32c(std::span<const ByteView> pieces, uint32_t crc) {
 #if defined(__x86_64__)
-  if (kHasWideRegisters) clear_wide_registers();
+  if (kHasInstruction) return crc_of_pieces(pieces, crc);
 #endif
-  return sum;
+  for (const ByteView piece : pieces) crc = crc_of_long(piece, crc);
+  return crc;
 }
 
 std::optional<size_t> find_flipped_byte(ByteView bytes, uint32_t expected, uint32_t crc) {

@@ -48,6 +48,9 @@ TEST(Checksum, IsTheSameForPiecesOfEverySize) {
     const ByteView all = bytes;
     for (const size_t cut : {size / 3, size / 2, size - size / 7}) {
       EXPECT_EQ(crc32c(all.substr(cut), crc32c(all.substr(0, cut))), by_byte) << size;
+      const ByteView pieces[] = {all.substr(0, cut), "", all.substr(cut)};
+      EXPECT_EQ(crc32c(pieces), by_byte) << size;
+      EXPECT_EQ(crc32c(std::span(pieces).last(1), crc32c(all.substr(0, cut))), by_byte) << size;
     }
     bytes.push_back(static_cast<char>(size * 37 + 11));
   }

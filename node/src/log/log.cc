@@ -314,7 +314,7 @@ void Log::finish_copy(Segment& segment, uint32_t start) {
   if (end > 0) publish(segment, end);
 }
 
-void Log::deliver(const Events& events) {
+void Log::deliver_some(const Events& events) {
   if (replicates_ && events.closed != nullptr) replicator_.segment_closed(*events.closed);
   if (replicates_ && events.opened != nullptr) replicator_.segment_opened(*events.opened);
   while (events.removed && replicates_) {
@@ -399,11 +399,6 @@ LogPosition Log::position_of(const char* entry_address) const {
 
 Pin Log::pin(const EntryView& entry) const {
   return Pin(*arena_.segment_of(entry.address()));
-}
-
-void Log::mark_dead(const char* address) {
-  Segment& segment = *arena_.segment_of(address);
-  if (segment.add_dead(entry(address).total_length())) changed_segments_.mark(segment.number());
 }
 
 LogStatistics Log::statistics() const {

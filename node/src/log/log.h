@@ -337,7 +337,10 @@ class Log {
   /// Keeps the memory of the entry, which was found in this turn, for later turns.
   Pin pin(const EntryView& entry) const;
   /// Accounting: the entry at this address is not needed any more.
-  void mark_dead(const char* address);
+  void mark_dead(const char* address) {
+    Segment& segment = *arena_.segment_of(address);
+    if (segment.add_dead(entry(address).total_length())) changed_segments_.mark(segment.number());
+  }
 
   const LogOptions& options() const { return options_; }
   const Arena& arena() const { return arena_; }
@@ -363,6 +366,7 @@ class Log {
     Segment* opened = nullptr;
     bool switched = false;  // a new head takes data
     bool removed = false;   // the replicator must be told of removed_
+    bool any() const { return closed != nullptr || opened != nullptr || switched || removed; }
   };
   /// A group that has its place in the segment. Small groups are copied under the lock. Large ones
   /// are copied without it, so publishing waits for those before them.
@@ -425,7 +429,11 @@ class Log {
     if (on_progress_) on_progress_();
   }
   void finish_copy(Segment& segment, uint32_t start) RC_REQUIRES(lock_);
-  void deliver(const Events& events);
+  /// Most appends have nothing to tell.
+  void deliver(const Events& events) {
+    if (events.any()) deliver_some(events);
+  }
+  void deliver_some(const Events& events);
   uint32_t durable_in(const Segment& segment) const;
 
   Arena& arena_;

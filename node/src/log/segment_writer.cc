@@ -27,13 +27,12 @@ uint32_t body_length(const EntrySource& entry) {
 
 EntryHeader header_of(const EntrySource& entry) {
   const auto type = static_cast<char>(entry.type);
-  uint32_t crc = crc32c(ByteView(&type, 1));
+  ByteView pieces[1 + EntrySource::kMostPieces] = {ByteView(&type, 1)};
   for (int i = 0; i < entry.piece_count; ++i) {
-    const Slice& piece = entry.pieces[i];
-    crc = crc32c(ByteView(static_cast<const char*>(piece.data), piece.size), crc);
+    pieces[1 + i] = {static_cast<const char*>(entry.pieces[i].data), entry.pieces[i].size};
   }
   return {.length_and_type = body_length(entry) | static_cast<uint32_t>(entry.type) << 24,
-          .body_crc = crc};
+          .body_crc = crc32c(std::span(pieces, 1 + entry.piece_count))};
 }
 
 }  // namespace
@@ -81,16 +80,17 @@ void SegmentWriter::place(GroupSource& group, uint32_t durable_up_to, const char
   header.length_and_magic = group.length | uint32_t{kGroupMagic} << 24;
   header.replication_epoch = segment_.replication_epoch();
   header.durable_up_to = durable_up_to;
-  uint32_t crc = crc32c(bytes_of(group.offset), segment_.checksum_seed_);
-  crc = crc32c(bytes_of(header).substr(0, offsetof(GroupHeader, crc)), crc);
+  const ByteView summed[] = {
+      bytes_of(group.offset),
+      bytes_of(header).substr(0, offsetof(GroupHeader, crc)),
+      {reinterpret_cast<const char*>(group.headers), group.entries.size() * sizeof(EntryHeader)}};
+  header.crc = crc32c(summed, segment_.checksum_seed_);
+  segment_.footer_crc_ = crc32c(bytes_of(header.crc), segment_.footer_crc_);
   uint32_t at = group.offset + sizeof(GroupHeader);
   for (size_t i = 0; i < group.entries.size(); ++i) {
-    crc = crc32c(bytes_of(group.headers[i]), crc);
     refs[i] = segment_.address(at);
     at += sizeof(EntryHeader) + group.headers[i].length();
   }
-  header.crc = crc;
-  segment_.footer_crc_ = crc32c(bytes_of(crc), segment_.footer_crc_);
 }
 
 void SegmentWriter::pad(uint32_t length) {
@@ -107,6 +107,7 @@ void SegmentWriter::pad(uint32_t length) {
 }
 
 void SegmentWriter::copy(const GroupSource& group) {
+  if (group.length <= kMaxContiguousGroupBytes) return copy_contiguous(group);
   Cursor cursor{segment_, group.offset};
   cursor.write(&group.header, sizeof group.header);
   for (size_t i = 0; i < group.entries.size(); ++i) {
@@ -117,6 +118,25 @@ void SegmentWriter::copy(const GroupSource& group) {
     }
   }
   cursor.zero_until(group.offset + group.length);
+}
+
+/// A small group is in one seglet, so nothing but the sizes of its pieces varies.
+void SegmentWriter::copy_contiguous(const GroupSource& group) {
+  char* const start = segment_.address(group.offset);
+  char* at = start;
+  const auto write = [&at](const void* data, size_t n) {
+    std::memcpy(at, data, n);
+    at += n;
+  };
+  write(&group.header, sizeof group.header);
+  for (size_t i = 0; i < group.entries.size(); ++i) {
+    write(&group.headers[i], sizeof group.headers[i]);
+    const EntrySource& entry = group.entries[i];
+    for (int p = 0; p < entry.piece_count; ++p) {
+      if (entry.pieces[p].size > 0) write(entry.pieces[p].data, entry.pieces[p].size);
+    }
+  }
+  std::fill(at, start + group.length, '\0');
 }
 
 void SegmentWriter::write_head_header(ByteView digest, uint64_t safe_version,

@@ -13,9 +13,10 @@ namespace ramcloud::log {
 
 /// The body of one entry in up to four pieces; the writer adds header and checksum.
 struct EntrySource {
+  static constexpr int kMostPieces = 4;
   EntryType type = EntryType::kInvalid;
   uint8_t piece_count = 0;
-  Slice pieces[4];
+  Slice pieces[kMostPieces];
 };
 /// The maximum of entries in one group.
 inline constexpr uint32_t kMaxGroupEntries = 8;
@@ -71,6 +72,7 @@ class SegmentWriter {
     void write(const void* data, size_t n);
     void zero_until(uint32_t end);
   };
+  void copy_contiguous(const GroupSource& group);
   void pad(uint32_t length);
   void write_header(uint16_t flags, std::span<EntrySource> entries);
 

@@ -20,7 +20,6 @@ namespace {
 constexpr uint32_t kEntriesAtOnce = 64;
 constexpr uint32_t kBytesAtOnce = 64 << 10;
 constexpr size_t kOldestAtOnce = log::kMaxGroupEntries + kEntriesAtOnce;
-constexpr int kMostPieces = 4;  // of an EntrySource
 
 uint32_t timestamp_of(const EntryView& entry) {
   return entry.type() == EntryType::kObject ? entry.load_at<log::ObjectBody>(0).timestamp_s
@@ -288,7 +287,7 @@ StatusCode Relocation::copy_group(uint32_t& copied) {
     const int n = entry.slices(0, entry.body_length(), pieces);
     log::EntrySource& source = entries[count++];
     source.type = entry.type();
-    if (n > kMostPieces) {
+    if (n > log::EntrySource::kMostPieces) {
       body_.resize(entry.body_length());
       entry.read(0, body_.data(), entry.body_length());
       source.piece_count = 1;
