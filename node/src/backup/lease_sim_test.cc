@@ -114,8 +114,8 @@ TEST_P(LeaseSim, AnIdleMasterKeepsItsLeaseWithAFewSmallMessages) {
     (header.opcode == static_cast<uint16_t>(wire::Opcode::kRenewLease) ? renewals : others)++;
   });
   expect_leased_for(10s);
-  EXPECT_GE(renewals, 2 * 8 * 10 - 4);
-  EXPECT_LE(renewals, 2 * 8 * 10 + 4);
+  EXPECT_GE(renewals, 2 * 6 * 10 - 4);
+  EXPECT_LE(renewals, 2 * 6 * 10 + 4);
   EXPECT_LE(others, 4) << "questions after closed replicas";
 }
 
@@ -183,7 +183,7 @@ TEST_P(LeaseSim, AFrozenMasterIsCondemnedByTheNextMessage) {
   must_put("a", "1");
   ASSERT_TRUE(all_durable());
   freeze_on(manager_->replica_servers(1)[1]);
-  scheduler_.run_for(kLength / 4 + kSoon);
+  scheduler_.run_for(ReadLease::ask_after(kLength) + kSoon);
   ASSERT_TRUE(manager_->condemned().has_value());
   EXPECT_EQ(manager_->condemned()->code(), StatusCode::kCrashed);
   EXPECT_FALSE(leased()) << "it ends at once";

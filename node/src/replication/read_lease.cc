@@ -48,14 +48,14 @@ void ReadLease::confirmed(uint64_t server_id, Time sent) {
 }
 
 Time ReadLease::due(const Holder& holder) const {
-  return std::max(holder.confirmed, holder.asked) + length_ / kAskFraction;
+  return std::max(holder.confirmed, holder.asked) + ask_after(length_);
 }
 
 std::vector<uint64_t> ReadLease::take_due(Time now) {
   std::vector<uint64_t> all;
   if (next_due() > now) return all;
   for (Holder& holder : holders_) {
-    if (due(holder) - now >= length_ / kAskedTogether) continue;
+    if (due(holder) - now >= asked_together(length_)) continue;
     holder.asked = now;
     all.push_back(holder.server_id);
   }

@@ -16,11 +16,12 @@ namespace ramcloud {
 /// Times are those of Clock::lease_now(), the time of a message is taken just before it is sent.
 class ReadLease {
  public:
-  /// A holder that confirmed nothing for 1 / kAskFraction of the lease is asked.
-  static constexpr int kAskFraction = 4;
-  /// Whoever would be asked within 1 / kAskedTogether of the lease is asked with it, so that an idle
-  /// master wakes once for all its holders.
-  static constexpr int kAskedTogether = 8;
+  /// A holder is asked if it confirmed nothing for so long. If it does not answer, there is time to
+  /// ask once more.
+  static constexpr Duration ask_after(Duration length) { return length / 3; }
+  /// Whoever would be asked so soon afterwards is asked with it. Half the time between two questions:
+  /// so an idle master soon wakes once for all its holders, whenever they were asked first.
+  static constexpr Duration asked_together(Duration length) { return ask_after(length) / 2; }
   /// The term is written only when the lease has grown by 1 / kTellFraction of its length, because
   /// other reactors read its cache line all the time.
   static constexpr int kTellFraction = 64;
@@ -44,8 +45,7 @@ class ReadLease {
   /// The backup answered a message that was sent at `sent`, and treated this master as alive.
   void confirmed(uint64_t server_id, Time sent);
 
-  /// Holders that must be asked now: in the last quarter of L they confirmed no message and were
-  /// not asked; and with them those that would follow soon. They are noted as asked.
+  /// Holders that must be asked now: for ask_after() they confirmed no message and were not asked; and with them those that would follow soon. They are noted as asked.
   std::vector<uint64_t> take_due(Time now);
   /// When the next of them is due; kNever without holders.
   Time next_due() const;

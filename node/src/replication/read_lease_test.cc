@@ -10,6 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr Duration kLength = 400ms;
+constexpr Duration kAskAfter = ReadLease::ask_after(kLength);
 
 Time at(Duration since_begin) {
   return Time(10s) + since_begin;
@@ -104,29 +105,31 @@ TEST_F(ReadLeaseTest, TheFenceTakesOneReplicaOfAHolder) {
   EXPECT_EQ(lease_.holders(), 0u);
 }
 
-TEST_F(ReadLeaseTest, HoldersAreAskedAfterAQuarter) {
+TEST_F(ReadLeaseTest, HoldersAreAskedAfterAThird) {
   lease_.hold(1, at(0ms));
   lease_.hold(2, at(0ms));
-  EXPECT_THAT(lease_.take_due(at(99ms)), IsEmpty());
-  lease_.confirmed(2, at(50ms));
-  EXPECT_EQ(lease_.next_due(), at(100ms));
-  EXPECT_THAT(lease_.take_due(at(100ms)), ElementsAre(1));
-  EXPECT_EQ(lease_.next_due(), at(150ms));
-  EXPECT_THAT(lease_.take_due(at(150ms)), ElementsAre(2));
-  EXPECT_THAT(lease_.take_due(at(199ms)), IsEmpty());
-  EXPECT_THAT(lease_.take_due(at(200ms)), ElementsAre(1))
+  EXPECT_THAT(lease_.take_due(at(kAskAfter - 1ms)), IsEmpty());
+  lease_.confirmed(2, at(70ms));
+  EXPECT_EQ(lease_.next_due(), at(kAskAfter));
+  EXPECT_THAT(lease_.take_due(at(kAskAfter)), ElementsAre(1));
+  EXPECT_EQ(lease_.next_due(), at(70ms + kAskAfter));
+  EXPECT_THAT(lease_.take_due(at(70ms + kAskAfter)), ElementsAre(1, 2))
       << "it has not answered, and is asked again";
+  EXPECT_LT(2 * kAskAfter, kLength) << "in time";
 }
 
 /// An idle master wakes once for all of them.
 TEST_F(ReadLeaseTest, HoldersThatAreDueOneAfterTheOtherAreSoonAskedTogether) {
-  for (const uint64_t id : {1, 2, 3}) lease_.hold(id, at(30ms * id));
-  EXPECT_THAT(lease_.take_due(at(129ms)), IsEmpty());
-  EXPECT_THAT(lease_.take_due(at(130ms)), ElementsAre(1, 2)) << "the third is due at 190 ms";
-  EXPECT_EQ(lease_.next_due(), at(190ms));
-  EXPECT_THAT(lease_.take_due(at(190ms)), ElementsAre(1, 2, 3)) << "the others are due at 230 ms";
-  EXPECT_EQ(lease_.next_due(), at(290ms));
-  EXPECT_THAT(lease_.take_due(at(290ms)), ElementsAre(1, 2, 3));
+  lease_.hold(1, at(0ms));
+  lease_.hold(2, at(30ms));
+  lease_.hold(3, at(100ms));
+  EXPECT_THAT(lease_.take_due(at(kAskAfter - 1ms)), IsEmpty());
+  EXPECT_THAT(lease_.take_due(at(kAskAfter)), ElementsAre(1, 2)) << "the third is due 100 ms later";
+  const Duration next = kAskAfter + 100ms;
+  EXPECT_EQ(lease_.next_due(), at(next));
+  EXPECT_THAT(lease_.take_due(at(next)), ElementsAre(1, 2, 3)) << "the others are due 33 ms later";
+  EXPECT_EQ(lease_.next_due(), at(next + kAskAfter));
+  EXPECT_THAT(lease_.take_due(at(next + kAskAfter)), ElementsAre(1, 2, 3));
 }
 
 TEST_F(ReadLeaseTest, OtherReactorsAreToldOfWhatIsWorthIt) {

@@ -170,7 +170,7 @@ bool ReplicaManager::has_successor(const SegmentReplicas& replicas, const Replic
   return true;
 }
 
-/// Runs at least every quarter of the lease, so that new holders are asked in time.
+/// Runs often enough that new holders are asked in time.
 void ReplicaManager::renew_leases() {
   if (!lease_ || stopped_) return;
   const Time now = reactor_.now();
@@ -181,9 +181,9 @@ void ReplicaManager::renew_leases() {
       if (server == nullptr || !server->locator) continue;
       scope_.spawn(renew_lease(*server->locator, server_id));
     }
-    const Duration quarter = lease_->length() / ReadLease::kAskFraction;
+    const Duration most = ReadLease::ask_after(lease_->length());
     const bool any = lease_->holders() > 0;
-    next_lease_check_ = now + (any ? std::min(lease_->next_due() - lease_now, quarter) : quarter);
+    next_lease_check_ = now + (any ? std::min(lease_->next_due() - lease_now, most) : most);
   }
   wake_at(next_lease_check_);
 }

@@ -21,6 +21,8 @@ class Punctuality {
   /// Rises with each late tick, and already while a tick is overdue. A measurement that began in
   /// another epoch does not count.
   uint64_t epoch() const { return late() ? epoch_ + 1 : epoch_; }
+  /// The time of the next tick; in the past if that is overdue.
+  Time due() const { return due_; }
 
  private:
   bool late() const { return reactor_.now() - due_ > lateness_; }

@@ -78,6 +78,7 @@ class CallAwaiter final : public ClientCall, private CallWatch::Call {
 
   void on_open() override { send(); }
   void on_reply(const wire::MessageHeader& header, ByteView body) override {
+    held_->note_answered(reactor_.now());
     RpcReply reply = decode_reply(header, body);
     reply.version = held_->version();
     finish(std::move(reply));
@@ -189,6 +190,13 @@ RpcClient::Peer& RpcClient::peer(const Locator& locator, uint64_t server_id) {
 
 std::shared_ptr<Session> RpcClient::session(const Locator& locator, uint64_t server_id) {
   return peer(locator, server_id).session;
+}
+
+bool RpcClient::has_answered_since(const Locator& locator, uint64_t server_id, Time since) const {
+  const auto found = peers_.find(PeerRef{locator, server_id});
+  if (found == peers_.end()) return false;
+  const auto& session = found->second.session;
+  return session != nullptr && !session->broken() && session->answered() > since;
 }
 
 Task<RpcReply> RpcClient::call(Locator locator, uint64_t server_id, wire::Opcode opcode,

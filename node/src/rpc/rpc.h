@@ -95,6 +95,8 @@ class RpcClient {
   /// The session to a server, created if need be; never null. `server_id` 0: any server at that
   /// address. During the pause before it may be replaced, the broken session.
   std::shared_ptr<Session> session(const Locator& locator, uint64_t server_id);
+  /// The server answered a call of this client after `since`, and its connection has not broken.
+  bool has_answered_since(const Locator& locator, uint64_t server_id, Time since) const;
   /// The cluster that our hellos expect of the peer; zero: any.
   void set_cluster_uuid(const std::array<uint8_t, 16>& uuid);
 

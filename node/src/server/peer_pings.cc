@@ -47,11 +47,17 @@ void PeerPings::ping_one() {
   }
 }
 
-/// A random live peer; null if there is none.
+/// A live peer, unless it has just answered: an idle master asks its backups for leases, so most
+/// need no ping.
+bool PeerPings::wants_ping(const ListedServer& server) const {
+  if (!server.live() || server.server_id == own_id_ || !server.locator) return false;
+  return !rpc_.has_answered_since(*server.locator, server.server_id,
+                                  reactor_.now() - options_.quiet);
+}
+
+/// A random one that wants a ping; null if there is none.
 const ListedServer* PeerPings::choose() const {
-  const auto is_peer = [this](const ListedServer& server) {
-    return server.live() && server.server_id != own_id_ && server.locator.has_value();
-  };
+  const auto is_peer = [this](const ListedServer& server) { return wants_ping(server); };
   const auto& all = servers_.servers();
   const auto peers = static_cast<uint64_t>(std::ranges::count_if(all, is_peer));
   if (peers == 0) return nullptr;

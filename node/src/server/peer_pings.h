@@ -1,5 +1,5 @@
-// A server's part in failure detection: it pings its peers, reports those that do not answer to the
-// coordinator, and probes a peer when the coordinator asks it to
+// A server's part in failure detection: it pings peers that have not answered for a while, reports
+// those that do not answer to the coordinator, and probes a peer when the coordinator asks it to
 // (docs/design/coordinator.md#failure-detection). Only the coordinator decides that a server has
 // crashed.
 #pragma once
@@ -20,10 +20,11 @@ namespace ramcloud::server {
 class PeerPings {
  public:
   struct Options {
-    Duration interval = 100ms;        // between two pings; each goes to another peer
-    Duration timeout = 1s;            // of one ping
-    Duration lateness = 200ms;        // if our own timers are this late, measurements do not count
-    Duration report_timeout = 1s;     // of a report to the coordinator
+    Duration interval = 100ms;     // between two pings; each goes to a random peer
+    Duration quiet = 200ms;        // a peer that answered a call of ours since then is not pinged
+    Duration timeout = 1s;         // of one ping
+    Duration lateness = 200ms;     // if our own timers are this late, measurements do not count
+    Duration report_timeout = 1s;  // of a report to the coordinator
     Duration between_reports = 50ms;  // about one peer
   };
   /// Answers kProbePeer from now on. All arguments outlive it, and are used only on the reactor of
@@ -40,6 +41,7 @@ class PeerPings {
  private:
   void ping_one();
   Task<void> ping(uint64_t server_id, Locator locator);
+  bool wants_ping(const ListedServer& server) const;
   const ListedServer* choose() const;
   void report(uint64_t server_id, wire::PeerState state);
   Task<void> send_report(wire::ReportServerRequest request);

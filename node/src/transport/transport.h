@@ -93,6 +93,9 @@ class Session {
   virtual void when_open(ClientCall& call);
   /// For a session that broke before it was open. Failure detection uses it.
   virtual Absence absence() const { return Absence::kUnknown; }
+  /// When the peer last answered a call; callers note it.
+  Time answered() const { return answered_; }
+  void note_answered(Time now) { answered_ = now; }
 
  protected:
   friend class ClientCall;
@@ -130,6 +133,7 @@ class Session {
   ClientCall* first_ = nullptr;
   ClientCall* last_ = nullptr;
   uint64_t last_call_id_ = 0;
+  Time answered_{};
 };
 
 /// The server that is expected at the other end; zero means any.

@@ -225,7 +225,16 @@ Time FailureDetector::next_round(const Watch& watch, Time begun) const {
   const Duration pause =
       options_.interval * std::max(1u, (servers + kProbedEveryInterval - 1) / kProbedEveryInterval);
   const Duration longest = std::max<Duration>(kLongestPause, options_.interval);
-  return begun + std::min({pause, longest, options_.thresholds.silence / 4});
+  const Time next = begun + std::min({pause, longest, options_.thresholds.silence / 4});
+  return servers > kProbedEveryInterval ? next : with_tick(next, begun);
+}
+
+/// `next`, or earlier: a whole number of intervals from the tick of our own timer. So an idle
+/// coordinator wakes once for all its probes, and not for each.
+Time FailureDetector::with_tick(Time next, Time begun) const {
+  const Duration past_tick = (next - punctuality_.due()) % options_.interval;
+  const Time tick = next - (past_tick < Duration{} ? past_tick + options_.interval : past_tick);
+  return tick > begun ? tick : next;
 }
 
 Task<void> FailureDetector::round(uint64_t server_id, WatchPtr watch) {

@@ -66,6 +66,7 @@ class FailureDetector {
   void note_stats(uint64_t server_id, const RpcReply& reply);
   void set_suspected(uint64_t server_id, bool suspected);
   Time next_round(const Watch& watch, Time begun) const;
+  Time with_tick(Time next, Time begun) const;
   Duration probe_timeout() const;
   // Asking peers.
   Task<void> ask_peer(uint64_t server_id, WatchPtr watch);
