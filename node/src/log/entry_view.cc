@@ -4,14 +4,14 @@
 
 namespace ramcloud::log {
 
-std::optional<uint32_t> offset_behind_keys(const EntryView& entry, const ObjectBody& body) {
-  uint64_t at = sizeof(ObjectBody) + uint64_t{body.key_length};
-  for (int i = 0; i < body.extra_keys; ++i) {
+std::optional<uint32_t> offset_behind_extra_keys(const EntryView& entry, uint8_t extra_keys,
+                                                 uint32_t at) {
+  for (int i = 0; i < extra_keys; ++i) {
     if (at + sizeof(uint16_t) > entry.body_length()) return std::nullopt;
-    at += sizeof(uint16_t) + entry.load_at<uint16_t>(static_cast<uint32_t>(at));
+    at += sizeof(uint16_t) + entry.load_at<uint16_t>(at);
   }
   if (at > entry.body_length()) return std::nullopt;
-  return static_cast<uint32_t>(at);
+  return at;
 }
 
 std::optional<TombstoneView> parse_tombstone(const EntryView& entry) {

@@ -102,9 +102,17 @@ struct TombstoneView {
   }
 };
 
+/// Offset of the first byte behind the extra keys of an object's body, which begin at `at`. None if a
+/// length does not fit.
+std::optional<uint32_t> offset_behind_extra_keys(const EntryView& entry, uint8_t extra_keys,
+                                                 uint32_t at);
 /// Offset of the value in an object's body: behind the primary key and the extra keys. None if a
 /// length does not fit.
-std::optional<uint32_t> offset_behind_keys(const EntryView& entry, const ObjectBody& body);
+inline std::optional<uint32_t> offset_behind_keys(const EntryView& entry, const ObjectBody& body) {
+  const uint32_t at = sizeof(ObjectBody) + body.key_length;
+  if (at > entry.body_length()) return std::nullopt;
+  return body.extra_keys == 0 ? at : offset_behind_extra_keys(entry, body.extra_keys, at);
+}
 
 /// None if the entry is of another type or its lengths do not fit its body. Does not verify the
 /// checksum. Inline, because every read creates a view: out of line, the result would be passed

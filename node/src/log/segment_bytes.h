@@ -45,7 +45,12 @@ class SegmentBytes {
   template <typename T>
   T load_at(uint32_t offset) const {
     T value;
-    read(offset, &value, sizeof value);
+    const ByteView first = piece(offset, sizeof value);
+    if (first.size() == sizeof value) [[likely]] {
+      std::memcpy(&value, first.data(), sizeof value);
+    } else {
+      read(offset, &value, sizeof value);
+    }
     return value;
   }
 
