@@ -196,11 +196,11 @@ void MemoryRig::run_cleaner() {
     participant.go_offline();
     slept =
         worker.passes() > 0 ? kShortestSleep : std::clamp(2 * slept, kShortestSleep, kLongestSleep);
-    const uint64_t head = log_.head().segment_id(), reclaims = log_.reclaims();
+    const uint64_t head = log_.head().segment_id(), changes = log_.room_changes();
     const Time until = clock_.now() + slept;
     // A new head, or memory that became free, ends the sleep; a server is woken then.
     while (!stop_ && clock_.now() < until && log_.head().segment_id() == head &&
-           log_.reclaims() == reclaims) {
+           log_.room_changes() == changes) {
       std::this_thread::sleep_for(50us);
     }
     participant.go_online();

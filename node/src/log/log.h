@@ -243,8 +243,9 @@ class Log {
   void want_look(uint32_t number) { changed_segments_.mark(number); }
   /// How many segments have left for good: no replay finds them (may_be_found() is false).
   uint64_t segments_gone() const { return segments_gone_.load(std::memory_order_acquire); }
-  /// How often reclaim() gave memory back.
-  uint64_t reclaims() const { return reclaims_.load(std::memory_order_acquire); }
+  /// Rises when a cleaner that sleeps should look again: reclaim() gave memory back, or resize() set
+  /// another size.
+  uint64_t room_changes() const { return room_changes_.load(std::memory_order_acquire); }
   /// The closed segment of the log with this number; null if there is none. The pointer is valid
   /// for the turn. A head that was closed empty is not returned, because it leaves without the
   /// cleaner.
@@ -445,7 +446,7 @@ class Log {
   Atomic<bool> cleaning_helps_{false};
   Atomic<uint64_t> judged_at_{~uint64_t{0}};  // no cleaning yet
   Atomic<uint64_t> segments_gone_{0};
-  Atomic<uint64_t> reclaims_{0};
+  Atomic<uint64_t> room_changes_{0};
   Atomic<uint64_t> head_before_{0};        // id of the segment that was closed before the head took
                                            // data
   Atomic<uint32_t> emergency_seglets_{0};  // size of one emergency head

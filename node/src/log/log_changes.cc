@@ -268,7 +268,7 @@ void Log::reclaim(const std::vector<Segment*>& retired) {
     reclaim_locked(retired);
     advance(events);  // a change may have waited for memory
   }
-  reclaims_.fetch_add(1, std::memory_order_release);
+  room_changes_.fetch_add(1, std::memory_order_release);
   deliver(events);
 }
 

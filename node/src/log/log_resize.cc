@@ -75,6 +75,7 @@ Status Log::resize(uint64_t bytes, uint64_t live_bytes) {
     list->reserve(most);
   }
   follow_limit();
+  room_changes_.fetch_add(1, std::memory_order_release);
   return {};
 }
 

@@ -64,9 +64,9 @@ Cleaning::Sleep Cleaning::next_sleep(const log::Cleaner::Worker& worker, const S
 // ---- in turns of the first reactor
 
 bool Cleaning::on_turn() {
-  if (const uint64_t reclaims = log_.reclaims(); reclaims != reclaims_) {
-    reclaims_ = reclaims;
-    memory_came();
+  if (const uint64_t changes = log_.room_changes(); changes != room_changes_) {
+    room_changes_ = changes;
+    room_changed();
   }
   if (in_turns_ == nullptr || timer_.running()) return false;
   if (in_turns_->step()) {
@@ -123,7 +123,7 @@ void Cleaning::wake() {
 }
 
 /// A worker that sleeps may have waited for it: a pass begins only with memory for its survivors.
-void Cleaning::memory_came() {
+void Cleaning::room_changed() {
   slept_ = {};
   timer_.stop();
   if (thread_count_ > 0) wake();

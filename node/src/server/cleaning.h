@@ -37,8 +37,8 @@ class Cleaning {
 
   /// Starts cleaning. Precondition: the log's progress listener calls on_log_progress().
   void start();
-  /// A step of the first reactor's turn: wakes the threads when memory came back; a slice of cleaning,
-  /// if there are no threads for it. True if anything was done.
+  /// A step of the first reactor's turn: wakes the threads when memory came back or the log has another
+  /// size; a slice of cleaning, if there are no threads for it. True if anything was done.
   bool on_turn();
   /// The log made progress. Any thread. Costs a load and a comparison, unless a new head takes
   /// data.
@@ -48,12 +48,12 @@ class Cleaning {
   log::CleanerState state() const { return cleaner_.state(); }
 
   /// How long a worker without work sleeps, first and at most: doubled each time while no pass of
-  /// it waits. A new head wakes it, and memory that became free.
+  /// it waits. A new head wakes it, and so do memory that became free and another size of the log.
   static constexpr Duration kShortestSleep = std::chrono::milliseconds(1);
   static constexpr Duration kLongestSleep = std::chrono::milliseconds(64);
   static constexpr Duration kLongestWhenFull = std::chrono::milliseconds(4);
   /// While nothing is appended, and no memory is taken or given back.
-  static constexpr Duration kLongestWhenIdle = std::chrono::milliseconds(256);
+  static constexpr Duration kLongestWhenIdle = std::chrono::milliseconds(1024);
 
  private:
   /// A worker's last sleep, and the log's memory when it began.
@@ -66,7 +66,7 @@ class Cleaning {
   void run_thread();
   void sleep(Duration length, uint64_t seen);
   void wake();
-  void memory_came();
+  void room_changed();
   void register_metrics(MetricsRegistry& metrics);
 
   Reactor& first_;
@@ -76,7 +76,7 @@ class Cleaning {
   store::SegmentJudge judge_;
   log::Cleaner cleaner_;
   std::atomic<uint64_t> head_{0};  // id of the head at the last progress
-  uint64_t reclaims_ = 0;          // Log::reclaims() at the last turn of the first reactor
+  uint64_t room_changes_ = 0;      // Log::room_changes() at the last turn of the first reactor
 
   // The worker of the first reactor, if there are no threads.
   std::unique_ptr<log::Cleaner::Worker> in_turns_;
