@@ -174,8 +174,8 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
              "address that clients outside the cluster use to reach --listen-outside", "");
   add_metadata(app, o.metadata);
   add_parsed(app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
-             "with etcd: lease of the leader; after a leader crashed or was partitioned, no other "
-             "coordinator can become leader for this long",
+             "with etcd: lease of the leader; after a leader crashed or was partitioned, it may take "
+             "this long until another coordinator leads",
              "5s");
   add_parsed(app, "--server-silence", o.server_silence, duration_between(500ms, 10min),
              "a server that does not answer for this long is marked CRASHED, if at least half of "

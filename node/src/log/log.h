@@ -192,8 +192,9 @@ class Log {
   /// done when recovery can no longer use a digest without it; the progress listener is called
   /// then.
   ///   OK                 it waits for its head, or is on its way
-  ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done. Not
-  ///                      with cleaning: it waits until there is one, or room for an emergency head
+  ///   OUT_OF_MEMORY      no segment for a fresh head (above the reserve); nothing was done. Never
+  ///                      returned with cleaning on: the change waits for a segment, or for an
+  ///                      emergency head
   ///   INVALID_ARGUMENT   not one of this log's side segments or segments, not closed durable, or
   ///                     in a change that waits
   StatusCode commit(Change& change, Roll roll);
@@ -307,7 +308,8 @@ class Log {
   /// The id of the newest head: the one that was opened ahead, if there is one. What the source of
   /// owned tablets says from now on is listed only by later heads.
   uint64_t newest_head() const;
-  /// All groups before it are on R replicas and all earlier segments are closed on R replicas.
+  /// All groups before it are on all replicas that are required now (R; fewer in degraded mode), in
+  /// the page caches or on the devices of backups, and all earlier segments are closed there.
   /// Sequentially consistent with set_durable(): a reactor that first announces that it waits, and
   /// then reads this, either sees the new position or is called by the listener.
   LogPosition durable() const { return from_value(durable_.load(std::memory_order_seq_cst)); }

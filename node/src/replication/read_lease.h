@@ -45,7 +45,9 @@ class ReadLease {
   /// The backup answered a message that was sent at `sent`, and treated this master as alive.
   void confirmed(uint64_t server_id, Time sent);
 
-  /// Holders that must be asked now: for ask_after() they confirmed no message and were not asked; and with them those that would follow soon. They are noted as asked.
+  /// Holders that must be asked now: those that for ask_after() have neither confirmed a message nor
+  /// been asked, and those for which that will be true within asked_together(). They are noted as
+  /// asked.
   std::vector<uint64_t> take_due(Time now);
   /// When the next of them is due; kNever without holders.
   Time next_due() const;

@@ -128,7 +128,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Duration restart_grace{};
     /// Counts the messages that the first reactor sends. May be null; outlives the manager.
     Counter* messages = nullptr;
-    /// Count replicas of closed segments that were re-created. The same.
+    /// Count replicas of closed segments that were re-created. May be null; outlive the manager.
     Counter* copied = nullptr;
     Counter* adopted = nullptr;
   };
@@ -481,7 +481,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::map<uint64_t, SegmentReplicas> segments_ RC_GUARDED_BY(first_);  // by id
   std::deque<SegmentReplicas*> side_ RC_GUARDED_BY(first_);  // side segments that are not settled
   RepairQueue repairs_ RC_GUARDED_BY(first_);                // settled segments that lost replicas
-  AwaitedBackups awaited_ RC_GUARDED_BY(first_);             // and those that are not copied yet
+  AwaitedBackups awaited_ RC_GUARDED_BY(first_);  // settled ones that wait for a backup to return
   Adoptions adoptions_ RC_GUARDED_BY(first_);
   std::vector<AdoptionAnswer> adoption_answers_ RC_GUARDED_BY(first_);  // not taken yet
   uint64_t newest_server_ RC_GUARDED_BY(first_);  // the highest id of a list so far, and its own

@@ -33,14 +33,14 @@ struct SegmentReplicas {
                                  // of one; not asked again for this segment
   std::vector<uint64_t> freed;   // those of them that freed it; they may have it again when this
                                  // segment is settled
-  bool form_changed = false;     // `segment` has replaced the one of which others were copies
+  bool form_changed = false;  // it was compacted after some replicas were made: their bytes differ
   std::vector<uint64_t> lost_backups;  // backups that lost a replica of it; empty once all R count
   std::vector<uint64_t> offered_by;    // backups that may have a former replica: Adoptions sets it
   bool repairing = false;              // it is in the RepairQueue, which sets this
-  uint64_t awaits = 0;                 // it is not there, although it lacks a replica: the backup
-                                       // that had it is expected back. 0: none
-  SegmentCounts counted;               // its part of the sum of settled segments; zero until it is
-                                       // settled
+  uint64_t awaits = 0;    // it lacks a replica and waits for this backup to return with
+                          // it, instead of a repair. 0: none
+  SegmentCounts counted;  // its part of the sum of settled segments; zero until it is
+                          // settled
 
   /// Closed on its replicas. From then on only the first reactor touches it.
   bool settled() const { return segment->closed_durable(); }

@@ -128,7 +128,7 @@ class Relocation : public log::CleaningWork {
 
   uint32_t victim_ = 0;  // the victim that is being scanned
   uint32_t at_ = 0;      // offset of its next group
-  /// Of tombstones that name a segment, these are needed against its objects and copies of them.
+  /// Which tombstones that name a segment must stay: all, only those of its dead copies, or none.
   enum class Needed : uint8_t { kAll, kOfDeadCopies, kNone };
   Needed needed_against(uint64_t segment);
   std::map<uint64_t, Needed> needed_against_;  // segments that tombstones name

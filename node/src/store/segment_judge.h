@@ -98,8 +98,8 @@ class SegmentJudge {
   /// segments from first_unseen_ on count as findable, because the list does not cover them yet.
   std::vector<uint64_t> findable_ RC_GUARDED_BY(mutex_);
   uint64_t first_unseen_ RC_GUARDED_BY(mutex_) = 0;
-  /// Rising ids of segments with dead copies in survivors, and how many: so many tombstones that
-  /// name them are needed, after they have left.
+  /// For each segment with dead copies in survivors, by rising id: how many copies. Each needs one of
+  /// the tombstones that name the segment, also after the segment has left.
   std::vector<std::pair<uint64_t, size_t>> dead_copies_ RC_GUARDED_BY(mutex_);
   /// Log::segments_gone() when findable_ was built, and the calls since then.
   uint64_t segments_gone_ RC_GUARDED_BY(mutex_) = ~uint64_t{0};

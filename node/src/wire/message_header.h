@@ -29,7 +29,8 @@ enum class Kind : uint8_t { kRequest = 1, kReply = 2 };
 enum class Opcode : uint16_t {
   kInvalid = 0,
   kPing = 1,
-  // Master: data.
+  // Master: data. One range, to which master/reply.h refers (is_data_opcode): whoever is left out
+  // may answer without a lease.
   kRead = 16,
   kWrite = 17,
   kDelete = 18,

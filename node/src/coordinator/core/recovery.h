@@ -28,7 +28,7 @@ struct RecoveryOptions {
   /// The pause between two attempts, doubled up to again_max.
   Duration again_min = 200ms;
   Duration again_max = 5s;
-  /// The same after the smallest part found no frames, unless more are free.
+  /// The pause between two attempts once even the smallest part found no frames, unless more are free.
   Duration in_vain_min = std::chrono::minutes(1);
   Duration in_vain_max = std::chrono::minutes(10);
   /// The read lease of a master that did not report its own.

@@ -1,6 +1,6 @@
 // Which replicas of open segments still count (docs/design/replication.md#losing-a-backup): a
-// master that lost such a replica raises this before it acknowledges anything more, so that
-// recovery does not use the lost one.
+// master that lost such a replica raises its epoch here before it acknowledges anything more, so
+// that recovery does not use the lost one.
 #pragma once
 
 #include "coordinator/metadata/ledger.h"
