@@ -21,24 +21,28 @@ bool CleanedSegments::being_cleaned(uint64_t segment) const {
   return victims_.contains(segment);
 }
 
-bool CleanedSegments::Keys::contains(uint64_t hash) const {
-  return hashes.empty() || std::ranges::binary_search(hashes, hash);
+/// By a version that is not lower: versions of a key only rise.
+bool CleanedSegments::Copies::killed_by(const DeadCopy& tombstone) const {
+  if (all.empty()) return true;
+  const auto first = std::ranges::lower_bound(all, DeadCopy{tombstone.key_hash, 0});
+  return first != all.end() && first->key_hash == tombstone.key_hash &&
+         first->version <= tombstone.version;
 }
 
-void CleanedSegments::note_dead_copy(uint64_t victim, uint64_t survivor, uint64_t key_hash) {
+void CleanedSegments::note_dead_copy(uint64_t victim, uint64_t survivor, const DeadCopy& copy) {
   const MutexGuard guard(mutex_);
   const auto [noted, first] = dead_copies_[victim].try_emplace(survivor);
-  std::vector<uint64_t>& hashes = noted->second.hashes;
+  std::vector<DeadCopy>& all = noted->second.all;
   if (first) {
     victims_of_[survivor].insert(victim);
-  } else if (noted->second.contains(key_hash)) {
+  } else if (all.empty()) {
     return;
   }
-  if (hashes.size() == kMostKeys) {
+  if (all.size() == kMostCopies) {
     RC_SOMETIMES("store.survivor_has_many_dead_copies");
-    hashes = {};
+    all = {};
   } else {
-    hashes.insert(std::ranges::upper_bound(hashes, key_hash), key_hash);
+    all.insert(std::ranges::upper_bound(all, copy), copy);
   }
 }
 
@@ -47,11 +51,11 @@ bool CleanedSegments::has_dead_copies(uint64_t segment) const {
   return dead_copies_.contains(segment);
 }
 
-bool CleanedSegments::has_dead_copy(uint64_t segment, uint64_t key_hash) const {
+bool CleanedSegments::kills_dead_copy(uint64_t segment, const DeadCopy& by) const {
   const MutexGuard guard(mutex_);
   const auto noted = dead_copies_.find(segment);
   return noted != dead_copies_.end() && std::ranges::any_of(noted->second, [&](const auto& one) {
-           return one.second.contains(key_hash);
+           return one.second.killed_by(by);
          });
 }
 
@@ -60,8 +64,9 @@ std::vector<std::pair<uint64_t, size_t>> CleanedSegments::with_dead_copies() con
   std::vector<std::pair<uint64_t, size_t>> victims;
   for (const auto& [victim, survivors] : dead_copies_) {
     size_t copies = 0;
-    for (const auto& [survivor, keys] : survivors) {
-      copies = keys.hashes.empty() || copies == kAllKeys ? kAllKeys : copies + keys.hashes.size();
+    for (const auto& [survivor, of_it] : survivors) {
+      const bool counted = copies != kUncounted && !of_it.all.empty();
+      copies = counted ? copies + of_it.all.size() : kUncounted;
     }
     victims.emplace_back(victim, copies);
   }

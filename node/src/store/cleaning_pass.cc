@@ -44,8 +44,8 @@ bool CleaningPass::may_be_seen(log::LogPosition judged) {
 
 /// The tombstone of the object names the victim, not the survivor.
 void CleaningPass::died(const log::Segment& victim, const log::Segment& survivor,
-                        uint64_t key_hash) {
-  store_.cleaned().note_dead_copy(victim.id(), survivor.id(), key_hash);
+                        const DeadCopy& copy) {
+  store_.cleaned().note_dead_copy(victim.id(), survivor.id(), copy);
 }
 
 void CleaningPass::enter() {

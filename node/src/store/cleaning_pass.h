@@ -29,7 +29,8 @@ class CleaningPass final : public Relocation {
   StatusCode append(std::span<const log::EntrySource> entries, const char* refs[]) override;
   void close_copies(log::LogPosition judged) override;
   bool may_be_seen(log::LogPosition judged) override;
-  void died(const log::Segment& victim, const log::Segment& survivor, uint64_t key_hash) override;
+  void died(const log::Segment& victim, const log::Segment& survivor,
+            const DeadCopy& copy) override;
   void enter() override;
   bool entered() override;
   void drop_copies() override;

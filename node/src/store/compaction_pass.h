@@ -26,7 +26,7 @@ class CompactionPass final : public Relocation {
   StatusCode append(std::span<const log::EntrySource> entries, const char* refs[]) override;
   void close_copies(log::LogPosition judged) override { copy_.close(judged); }
   bool may_be_seen(log::LogPosition) override { return true; }
-  void died(const log::Segment&, const log::Segment&, uint64_t) override {}
+  void died(const log::Segment&, const log::Segment&, const DeadCopy&) override {}
   void enter() override { copy_.replace(); }
   bool entered() override;
   void drop_copies() override { copy_.abort(); }

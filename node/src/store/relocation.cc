@@ -205,8 +205,8 @@ bool Relocation::protects(const log::TombstoneView& tombstone, uint64_t key_hash
   // this log (TabletReplay).
   if (tombstone.log_id != store_.log_.options().master_id) return false;
   const Needed needed = needed_against(tombstone.segment_id);
-  return needed == Needed::kAll || (needed == Needed::kOfDeadCopies &&
-                                    store_.cleaned_.has_dead_copy(tombstone.segment_id, key_hash));
+  if (needed != Needed::kOfDeadCopies) return needed == Needed::kAll;
+  return store_.cleaned_.kills_dead_copy(tombstone.segment_id, {key_hash, tombstone.version});
 }
 
 /// The log is asked first: a segment's dead copies are noted before it leaves.
@@ -354,7 +354,9 @@ void Relocation::switch_slot(const Survivor& survivor) {
   RC_SOMETIMES("store.survivor_is_dead_before_it_is_seen");
   ++counts_.dead_copies;
   store_.log_.mark_dead(survivor.to);
-  died(*victims_[survivor.victim], *store_.log_.arena().segment_of(survivor.to), survivor.hash);
+  const auto version = store_.log_.entry(survivor.to).load_at<log::ObjectBody>(0).version;
+  died(*victims_[survivor.victim], *store_.log_.arena().segment_of(survivor.to),
+       {survivor.hash, version});
 }
 
 Relocation::Progress Relocation::finish() {

@@ -87,9 +87,9 @@ class Relocation : public log::CleaningWork {
   virtual void close_copies(log::LogPosition judged) = 0;
   /// True when slots may point at the copies.
   virtual bool may_be_seen(log::LogPosition judged) = 0;
-  /// An object died after it was copied, of a key with this hash.
+  /// An object died after it was copied.
   virtual void died(const log::Segment& victim, const log::Segment& survivor,
-                    uint64_t key_hash) = 0;
+                    const DeadCopy& copy) = 0;
   /// All slots are switched: lets the copies replace the victims.
   virtual void enter() = 0;
   /// True when the copies have replaced the victims.

@@ -149,7 +149,7 @@ void SegmentJudge::finish(Known& known) {
 
 /// What names segments that left the log stays dead: their ids are never used again.
 void SegmentJudge::drop_gone(std::vector<std::pair<uint64_t, uint32_t>>& names, Known& known) {
-  refresh_findable();  // one that is old names too many, never too few
+  refresh_findable();
   known.segments_gone = segments_gone_;
   std::erase_if(names, [&](const auto& name) RC_NO_THREAD_SAFETY_ANALYSIS {
     const auto& [id, bytes] = name;
@@ -182,12 +182,15 @@ void SegmentJudge::list_findable() {
   first_unseen_ = findable_.empty() ? 0 : findable_.back() + 1;
 }
 
-/// The number of segments in this range of ids that a replay may still find. Tombstones that name
-/// them are needed.
+/// The number of segments in this range of ids that a replay may still find: tombstones that name
+/// them are needed. Those that the list does not cover yet are all counted.
 uint32_t SegmentJudge::findable_between(uint64_t first, uint64_t last) const {
-  if (last >= first_unseen_) return ~uint32_t{0};
+  uint64_t count = 0;
+  if (last >= first_unseen_) count = last - std::max(first, first_unseen_) + 1;
   const auto begin = std::ranges::lower_bound(findable_, first);
-  return static_cast<uint32_t>(std::ranges::upper_bound(findable_, last) - begin);
+  const auto end = std::ranges::upper_bound(findable_, last);
+  if (begin < end) count += static_cast<uint64_t>(end - begin);
+  return static_cast<uint32_t>(std::min<uint64_t>(count, ~uint32_t{0}));
 }
 
 /// Copies in survivors of dead objects of the segments in this range of ids.
@@ -196,7 +199,7 @@ size_t SegmentJudge::dead_copies_between(uint64_t first, uint64_t last) const {
   size_t copies = 0;
   for (auto at = std::ranges::lower_bound(dead_copies_, first, {}, id_of);
        at != dead_copies_.end() && at->first <= last; ++at) {
-    constexpr size_t kAll = CleanedSegments::kAllKeys;
+    constexpr size_t kAll = CleanedSegments::kUncounted;
     copies = at->second > kAll - copies ? kAll : copies + at->second;
   }
   return copies;
