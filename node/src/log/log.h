@@ -244,8 +244,8 @@ class Log {
   void want_look(uint32_t number) { changed_segments_.mark(number); }
   /// How many segments have left for good: no replay finds them (may_be_found() is false).
   uint64_t segments_gone() const { return segments_gone_.load(std::memory_order_acquire); }
-  /// Rises when a cleaner that sleeps should look again: reclaim() gave memory back, or resize() set
-  /// another size.
+  /// Rises when a cleaner that sleeps should look again: reclaim() gave memory back, resize() set
+  /// another size, or a recovery takes memory.
   uint64_t room_changes() const { return room_changes_.load(std::memory_order_acquire); }
   /// The closed segment of the log with this number; null if there is none. The pointer is valid
   /// for the turn. A head that was closed empty is not returned, because it leaves without the

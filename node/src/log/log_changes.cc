@@ -192,6 +192,8 @@ void Log::leave_empty_heads() {
 
 /// A segment for a SideLog; null: no memory above the reserves for other purposes.
 Segment* Log::open_side_segment(MemoryPurpose purpose) {
+  // A recovery takes memory without a new head.
+  if (purpose != MemoryPurpose::kSurvivors) room_changes_.fetch_add(1, std::memory_order_release);
   Segment* segment = nullptr;
   {
     SpinGuard guard(lock_);

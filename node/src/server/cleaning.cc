@@ -68,7 +68,12 @@ bool Cleaning::on_turn() {
     room_changes_ = changes;
     room_changed();
   }
-  if (in_turns_ == nullptr || timer_.running()) return false;
+  if (in_turns_ == nullptr) return false;
+  if (const uint64_t head = head_.load(std::memory_order_relaxed); head != seen_head_) {
+    seen_head_ = head;
+    room_changed();
+  }
+  if (timer_.running()) return false;
   if (in_turns_->step()) {
     slept_ = {};
     return true;

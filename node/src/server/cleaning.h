@@ -80,6 +80,7 @@ class Cleaning {
 
   // The worker of the first reactor, if there are no threads.
   std::unique_ptr<log::Cleaner::Worker> in_turns_;
+  uint64_t seen_head_ = 0;  // head_ when it was last woken by it
   Sleep slept_;
   Timer timer_;
 

@@ -4,8 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "log/log_test_support.h"
+#include "log/side_log.h"
 #include "runtime/sim/sim_scheduler.h"
 #include "transport/sim/sim_transport.h"
 
@@ -123,23 +126,38 @@ TEST_F(CleaningTest, MemoryOfOverwrittenObjectsIsUsedAgain) {
   EXPECT_GT(cleaning_->state().combined_runs, 0u);
 }
 
-/// A pass begins only with memory for its survivors, so a worker may have slept for want of it.
-TEST_F(CleaningTest, MemoryThatBecomesFreeEndsTheSleep) {
+/// A pass begins only with memory for its survivors, so a worker may have slept for want of it. A
+/// recovery takes memory without a new head.
+TEST_F(CleaningTest, WhatGivesItWorkEndsTheSleep) {
   clean();
-  turns(20);
-  const std::string before = cleaning_->state().why;
-  for (int key = 0; key < 2'000; ++key) {
-    uint64_t version = 0;
-    log::LogPosition depends_on;
-    ASSERT_EQ(master_->store().write(1, "k" + std::to_string(key), value(key, 0), {}, version,
-                                     depends_on),
-              StatusCode::kOk);
-  }
-  cleaning_->on_turn();
-  ASSERT_EQ(cleaning_->state().why, before) << "it sleeps";
-  master_->log().reclaim({});
-  cleaning_->on_turn();
-  EXPECT_NE(cleaning_->state().why, before);
+  int key = 0;
+  const auto ends_the_sleep = [&](const std::function<void()>& what) {
+    ASSERT_EQ(write(1, 0), StatusCode::kOk);
+    for (int ms = 0; ms < 3'000; ++ms) {
+      turns(2);
+      sim_.run_for(1ms);
+    }
+    sim_.run_for(1ms);
+    const Time sleeps_until = node_.reactor().next_deadline();
+    cleaning_->on_turn();
+    ASSERT_EQ(node_.reactor().next_deadline(), sleeps_until);
+    what();
+    cleaning_->on_turn();
+    EXPECT_NE(node_.reactor().next_deadline(), sleeps_until);
+  };
+  ends_the_sleep([&] { master_->log().reclaim({}); });
+  ends_the_sleep([&] {
+    log::SideLog recovered(master_->log());
+    const log::TestObject object(1, 1, "key", "v");
+    const char* ref = nullptr;
+    ASSERT_EQ(recovered.append(std::span(&object.source, 1), &ref), StatusCode::kOk);
+  });
+  ends_the_sleep([&] {
+    const uint64_t head = master_->log().head().segment_id();
+    while (master_->log().head().segment_id() == head) {
+      ASSERT_EQ(write(++key, 0), StatusCode::kOk);
+    }
+  });
 }
 
 /// A log that shrinks needs the cleaner, although nothing is written.
