@@ -173,10 +173,11 @@ void add_coordinator(CLI::App& app, CoordinatorOptions& o) {
   add_parsed(app, "--advertise-outside", o.advertise_outside, optional_of(parse_host_port),
              "address that clients outside the cluster use to reach --listen-outside", "");
   add_metadata(app, o.metadata);
-  add_parsed(app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
-             "with etcd: lease of the leader; after a leader crashed or was partitioned, it may take "
-             "this long until another coordinator leads",
-             "5s");
+  add_parsed(
+      app, "--leader-lease", o.leader_lease, duration_between(1s, 60s),
+      "with etcd: lease of the leader; after a leader crashed or was partitioned, it may take "
+      "this long until another coordinator leads",
+      "5s");
   add_parsed(app, "--server-silence", o.server_silence, duration_between(500ms, 10min),
              "a server that does not answer for this long is marked CRASHED, if at least half of "
              "the servers answer; a process that ended is detected at once",

@@ -229,11 +229,11 @@ Time FailureDetector::next_round(const Watch& watch, Time begun) const {
   return servers > kProbedEveryInterval ? next : with_tick(next, begun);
 }
 
-/// `next`, or earlier: a whole number of intervals from the tick of our own timer. So an idle
-/// coordinator wakes once for all its probes, and not for each.
+/// `next`, or the last tick of our own timer before it. So an idle coordinator wakes once for all its
+/// probes, and not for each.
 Time FailureDetector::with_tick(Time next, Time begun) const {
-  const Duration past_tick = (next - punctuality_.due()) % options_.interval;
-  const Time tick = next - (past_tick < Duration{} ? past_tick + options_.interval : past_tick);
+  const Duration past_tick = (next - punctuality_.due()) % kTick;
+  const Time tick = next - (past_tick < Duration{} ? past_tick + kTick : past_tick);
   return tick > begun ? tick : next;
 }
 
