@@ -24,7 +24,7 @@ enum class StatusCode : uint16_t {
   kOutOfMemory = 6,       // log memory is full; reads and deletes still work
   kRetry = 7,             // not possible now; wait retry_after and try again
   kUnavailable = 8,       // the tablet's server is dead, or no server answered before the deadline
-  kDeadlineExceeded = 9,  // no answer in time; a caller gets it only for calls that may be repeated
+  kDeadlineExceeded = 9,  // no answer in time; nothing was changed, or the call may be repeated
   kIndeterminate = 10,    // the reply to a non-idempotent call was lost: it may have happened
   kCancelled = 11,
   kNotLeader = 12,       // this coordinator is a standby; the message names the leader

@@ -29,8 +29,8 @@ enum class Kind : uint8_t { kRequest = 1, kReply = 2 };
 enum class Opcode : uint16_t {
   kInvalid = 0,
   kPing = 1,
-  // Master: data. One range, to which master/reply.h refers (is_data_opcode): whoever is left out
-  // may answer without a lease.
+  // Master: data. One range, to which master/reply.h refers (is_data_opcode): an operation outside
+  // it is answered without a lease.
   kRead = 16,
   kWrite = 17,
   kDelete = 18,
