@@ -63,9 +63,9 @@ type Client struct {
 	sessions   map[place]*pending // finished ones are removed
 	tables     map[uint64]*Table
 
-	names      lookUp
-	refreshing singleflight.Group // requests for a table's tablets, by its id
-	doubtAfter time.Duration      // how long a server may be silent before its tablets are looked up again
+	names           lookUp
+	refreshing      singleflight.Group // requests for a table's tablets, by its id
+	ownerCheckAfter time.Duration      // how long a server may be silent before its tablets are looked up again
 }
 
 // pending is a session that exists or is being established, shared by all callers.
@@ -78,7 +78,7 @@ type pending struct {
 // Connect creates a client of the cluster with these data addresses of coordinators, host:port[,host:port…].
 // It connects at the first call.
 func Connect(addresses string) (*Client, error) {
-	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}, names: net.DefaultResolver.LookupHost, doubtAfter: firstDoubt}
+	c := &Client{sessions: map[place]*pending{}, tables: map[uint64]*Table{}, names: net.DefaultResolver.LookupHost, ownerCheckAfter: firstOwnerCheck}
 	c.alive, c.close = context.WithCancel(context.Background())
 	for address := range strings.SplitSeq(addresses, ",") {
 		address = strings.TrimSpace(address)

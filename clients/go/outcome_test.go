@@ -187,8 +187,8 @@ func TestAMultiWriteThatIsOnlyRefusedFindsTheNewOwner(t *testing.T) {
 	}
 }
 
-// TestAServerThatGoesOnIsNotDoubted: it carries out one operation, and asks to wait, again and again.
-func TestAServerThatGoesOnIsNotDoubted(t *testing.T) {
+// TestTheOwnerOfAServerThatGoesOnIsNotChecked: it carries out one operation, and asks to wait, again and again.
+func TestTheOwnerOfAServerThatGoesOnIsNotChecked(t *testing.T) {
 	f, c, table, ctx := setUp(t, 1, 1)
 	f.set(func(server int, h wire.Header, _ []byte, conn *fakeConn) bool {
 		if server == 0 {

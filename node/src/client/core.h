@@ -85,8 +85,8 @@ class ClientCore {
   struct Options {
     std::vector<Locator> coordinators;  // at least one
     Duration timeout = 30s;             // of each operation; zero or less: for ever
-    Duration doubt = 1s;  // how long a server may be silent before the coordinator is asked who
-                          // owns its tablets
+    // How long a server may be silent before the coordinator is asked who owns its tablets.
+    Duration owner_check_after = 1s;
   };
   ClientCore(Reactor& reactor, Transport& transport, Options options);
   ~ClientCore();
@@ -187,14 +187,14 @@ class ClientCore {
   struct Refresh;
   struct Multi;
   struct MultiGroup;
-  class Doubt;
+  class OwnerCheck;
 
   static TabletCall data_call(wire::Opcode opcode, Repeat repeat, uint64_t table_id, ByteView key);
   Task<Result<TabletReply>> call_tablet(TabletCall call);
   Task<RpcReply> attempt(const Place& place, const TabletCall& call, int number, Time deadline);
   Task<RpcReply> call_owner(const Place& place, const TabletCall& call, Time deadline);
   bool owns(uint64_t server_id, const TabletKey& target) const;
-  Task<void> resolve(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
+  Task<void> resolve(std::shared_ptr<OwnerCheck*> check, std::vector<TabletKey> targets,
                      uint64_t server_id);
   Task<Result<uint64_t>> version_of(TabletCall call);
   Task<Result<ReadResult>> read_reply(TabletCall call);

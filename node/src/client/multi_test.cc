@@ -83,7 +83,7 @@ TEST_F(MultiTest, OperationsThatAreOnlyRefusedFindTheNewOwner) {
 }
 
 /// It carries out one operation, and asks to wait, again and again.
-TEST_F(MultiTest, AServerThatGoesOnIsNotDoubted) {
+TEST_F(MultiTest, TheOwnerOfAServerThatGoesOnIsNotChecked) {
   auto core = make();
   ASSERT_TRUE(world_.run(core->open_table("things")).has_value());
   answers_[0] = [](FakeNode& node, const FakeNode::Call& call) {

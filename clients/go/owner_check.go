@@ -17,7 +17,7 @@ import (
 const (
 	// How long a server may be silent before the coordinator is asked; doubled each time, up to four times as
 	// long.
-	firstDoubt = time.Second
+	firstOwnerCheck = time.Second
 	// How long to wait for the coordinator; after further silence it is asked again.
 	questionTime = time.Second
 )
@@ -31,12 +31,12 @@ var errGivenUp = errors.New("the server was given up")
 // askOwner is attempt at a tablet's owner, whose ownership is checked while it is silent. tablets are those
 // of the call. The timer costs half a microsecond for an answered change; no goroutine runs before it fires.
 func (c *Client) askOwner(ctx context.Context, number int, at place, r request, decode decode, tablets []tabletKey) error {
-	if r.repeatable && patience(number) <= c.doubtAfter {
+	if r.repeatable && patience(number) <= c.ownerCheckAfter {
 		return c.attempt(ctx, number, at, r, decode) // it ends before that, and then asks for a new map
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := time.AfterFunc(c.doubtAfter, func() { c.doubt(ctx, cancel, at.serverID, tablets) })
+	timer := time.AfterFunc(c.ownerCheckAfter, func() { c.checkOwner(ctx, cancel, at.serverID, tablets) })
 	defer timer.Stop()
 	err := c.attempt(ctx, number, at, r, decode)
 	var e *Error
@@ -49,14 +49,14 @@ func (c *Client) askOwner(ctx context.Context, number int, at place, r request, 
 	return lost
 }
 
-// doubt asks the coordinator until the call is over, or the server owns none of its tablets.
-func (c *Client) doubt(ctx context.Context, giveUp context.CancelCauseFunc, serverID uint64, tablets []tabletKey) {
-	for wait := c.doubtAfter; ctx.Err() == nil; {
+// checkOwner asks the coordinator until the call is over, or the server owns none of its tablets.
+func (c *Client) checkOwner(ctx context.Context, giveUp context.CancelCauseFunc, serverID uint64, tablets []tabletKey) {
+	for wait := c.ownerCheckAfter; ctx.Err() == nil; {
 		if !c.ownsOne(ctx, serverID, tablets) {
 			giveUp(errGivenUp)
 			return
 		}
-		wait = min(2*wait, 4*c.doubtAfter)
+		wait = min(2*wait, 4*c.ownerCheckAfter)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

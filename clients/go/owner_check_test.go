@@ -37,7 +37,7 @@ func suspend(t *testing.T, span uint32) *suspended {
 	for _, r := range c.MultiWrite(ctx, multiObjects(table, 20, "v")) {
 		want(t, r.Err, OK)
 	}
-	c.doubtAfter = 10 * time.Millisecond
+	c.ownerCheckAfter = 10 * time.Millisecond
 	f.set(func(server int, h wire.Header, body []byte, conn *fakeConn) bool {
 		switch {
 		case server < 0 && h.Opcode == wire.OpGetTable:
@@ -122,7 +122,7 @@ func TestAnEnumerationGoesOnAtTheNewOwner(t *testing.T) {
 // client ask for the owner.
 func TestAReadThatWaitedInVainOnceIsNotSentThereAgain(t *testing.T) {
 	s := suspend(t, 1)
-	s.c.doubtAfter = time.Hour
+	s.c.ownerCheckAfter = time.Hour
 	s.change(s.move)
 	_, _, err := s.c.Read(s.ctx, s.table, []byte("key0"))
 	want(t, err, OK)
@@ -194,8 +194,8 @@ func TestWhatTheCoordinatorDoesNotSayChangesNothing(t *testing.T) {
 	want(t, err, OK)
 }
 
-// TestManyDoubtsShareOneQuestion: the coordinator answers only when all calls have come to the silent server.
-func TestManyDoubtsShareOneQuestion(t *testing.T) {
+// TestManyOwnerChecksShareOneQuestion: the coordinator answers only when all calls have come to the silent server.
+func TestManyOwnerChecksShareOneQuestion(t *testing.T) {
 	const n = 32
 	s := suspend(t, 1)
 	s.change(s.move)

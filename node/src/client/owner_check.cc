@@ -19,19 +19,19 @@ constexpr Duration kQuestionTime = 1s;
 }  // namespace
 
 /// Watches one call to a tablet's owner.
-class ClientCore::Doubt final : public CallWatch {
+class ClientCore::OwnerCheck final : public CallWatch {
  public:
   /// All arguments outlive it.
-  Doubt(ClientCore& core, const Place& place, const TabletCall& call)
-      : CallWatch(core.options_.doubt), core_(core), place_(place), call_(call) {}
-  ~Doubt() override {
+  OwnerCheck(ClientCore& core, const Place& place, const TabletCall& call)
+      : CallWatch(core.options_.owner_check_after), core_(core), place_(place), call_(call) {}
+  ~OwnerCheck() override {
     if (self_ != nullptr) *self_ = nullptr;
   }
 
   void on_silence() override {
     if (asking_) return;
     asking_ = true;
-    if (self_ == nullptr) self_ = std::make_shared<Doubt*>(this);
+    if (self_ == nullptr) self_ = std::make_shared<OwnerCheck*>(this);
     core_.background_.spawn(core_.resolve(self_, targets(), place_.server_id));
   }
   void resolved(bool still_the_owner) {
@@ -58,8 +58,8 @@ class ClientCore::Doubt final : public CallWatch {
   ClientCore& core_;
   const Place& place_;
   const TabletCall& call_;
-  std::shared_ptr<Doubt*> self_;  // shared with the request to the coordinator; set to null when
-                                  // the call is over
+  /// Shared with the request to the coordinator; set to null when the call is over.
+  std::shared_ptr<OwnerCheck*> self_;
   bool asking_ = false;
 };
 
@@ -73,7 +73,7 @@ bool ClientCore::owns(uint64_t server_id, const TabletKey& target) const {
 
 /// Finds out whether the server still owns one of the tablets. Asks for each table at most once,
 /// and not if the known map shows already that the server lost the tablet.
-Task<void> ClientCore::resolve(std::shared_ptr<Doubt*> doubt, std::vector<TabletKey> targets,
+Task<void> ClientCore::resolve(std::shared_ptr<OwnerCheck*> check, std::vector<TabletKey> targets,
                                uint64_t server_id) {
   std::set<uint64_t> asked;
   bool owner = false;
@@ -83,16 +83,16 @@ Task<void> ClientCore::resolve(std::shared_ptr<Doubt*> doubt, std::vector<Tablet
       (void)co_await refresh(target.table_id, reactor().now() + kQuestionTime);
     }
     owner = owns(server_id, target);
-    if (owner || *doubt == nullptr) break;
+    if (owner || *check == nullptr) break;
   }
-  if (*doubt != nullptr) (*doubt)->resolved(owner);
+  if (*check != nullptr) (*check)->resolved(owner);
 }
 
 /// Calls a tablet's owner, and checks its ownership while it is silent.
 Task<RpcReply> ClientCore::call_owner(const Place& place, const TabletCall& call, Time deadline) {
-  Doubt doubt(*this, place, call);
+  OwnerCheck check(*this, place, call);
   co_return co_await rpc_.call(place.locator, place.server_id, call.opcode, call.body, deadline,
-                               &doubt);
+                               &check);
 }
 
 }  // namespace ramcloud

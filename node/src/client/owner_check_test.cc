@@ -15,11 +15,11 @@ using testing::HasSubstr;
 constexpr Duration kLong = 20s;  // longer than any test
 
 /// The first server has been suspended: its connections stay open, and it sends nothing.
-class DoubtTest : public CoreTest {
+class OwnerCheckTest : public CoreTest {
  protected:
   std::unique_ptr<ClientCore> core_ = std::make_unique<ClientCore>(
       world_.reactor, transport_,
-      ClientCore::Options{{coordinator_.locator()}, kLong, /*doubt=*/10ms});
+      ClientCore::Options{{coordinator_.locator()}, kLong, /*owner_check_after=*/10ms});
 
   /// The client is connected to both servers and knows the table.
   void meet() {
@@ -56,7 +56,7 @@ class DoubtTest : public CoreTest {
   int asked_before_ = 0;
 };
 
-TEST_F(DoubtTest, AReadGoesOnAtTheNewOwner) {
+TEST_F(OwnerCheckTest, AReadGoesOnAtTheNewOwner) {
   meet();
   suspend_first();
   move_to_second();
@@ -67,10 +67,10 @@ TEST_F(DoubtTest, AReadGoesOnAtTheNewOwner) {
   EXPECT_EQ(second_.count(wire::Opcode::kRead), 1);
 }
 
-TEST_F(DoubtTest, AReadThatWaitedInVainOnceIsNotSentThereAgain) {
+TEST_F(OwnerCheckTest, AReadThatWaitedInVainOnceIsNotSentThereAgain) {
   core_ = std::make_unique<ClientCore>(
       world_.reactor, transport_,
-      ClientCore::Options{{coordinator_.locator()}, kLong, /*doubt=*/kLong});
+      ClientCore::Options{{coordinator_.locator()}, kLong, /*owner_check_after=*/kLong});
   meet();
   suspend_first();
   move_to_second();
@@ -78,7 +78,7 @@ TEST_F(DoubtTest, AReadThatWaitedInVainOnceIsNotSentThereAgain) {
   EXPECT_EQ(first_.count(wire::Opcode::kRead), 1);
 }
 
-TEST_F(DoubtTest, AScanGoesOnAtTheNewOwner) {
+TEST_F(OwnerCheckTest, AScanGoesOnAtTheNewOwner) {
   meet();
   suspend_first();
   move_to_second();
@@ -88,7 +88,7 @@ TEST_F(DoubtTest, AScanGoesOnAtTheNewOwner) {
   EXPECT_EQ(uint32_t{page->header().count}, 1u);
 }
 
-TEST_F(DoubtTest, AReadWaitsForAnOwnerWhereThereIsNone) {
+TEST_F(OwnerCheckTest, AReadWaitsForAnOwnerWhereThereIsNone) {
   meet();
   suspend_first();
   table_.tablets[0].state = wire::TabletState::kUnavailable;
@@ -97,7 +97,7 @@ TEST_F(DoubtTest, AReadWaitsForAnOwnerWhereThereIsNone) {
   EXPECT_EQ(first_.count(wire::Opcode::kRead), 1);
 }
 
-TEST_F(DoubtTest, AChangeIsIndeterminateAtOnce) {
+TEST_F(OwnerCheckTest, AChangeIsIndeterminateAtOnce) {
   meet();
   suspend_first();
   move_to_second();
@@ -118,7 +118,7 @@ TEST_F(DoubtTest, AChangeIsIndeterminateAtOnce) {
   EXPECT_EQ(world_.run(core_->remove(3, "k")).error().code(), StatusCode::kIndeterminate);
 }
 
-TEST_F(DoubtTest, ADeadServersTabletsAreEnough) {
+TEST_F(OwnerCheckTest, ADeadServersTabletsAreEnough) {
   meet();
   suspend_first();
   table_.tablets[0].state = wire::TabletState::kUnavailable;
@@ -126,7 +126,7 @@ TEST_F(DoubtTest, ADeadServersTabletsAreEnough) {
             StatusCode::kIndeterminate);
 }
 
-TEST_F(DoubtTest, AnOwnerThatIsOnlySlowIsWaitedFor) {
+TEST_F(OwnerCheckTest, AnOwnerThatIsOnlySlowIsWaitedFor) {
   meet();
   suspend_first();
   at_question(3, [this] { resume_first(); });
@@ -135,7 +135,7 @@ TEST_F(DoubtTest, AnOwnerThatIsOnlySlowIsWaitedFor) {
   EXPECT_EQ(first_.count(wire::Opcode::kWrite), 2) << "and the write is sent once";
 }
 
-TEST_F(DoubtTest, WhatTheCoordinatorDoesNotSayChangesNothing) {
+TEST_F(OwnerCheckTest, WhatTheCoordinatorDoesNotSayChangesNothing) {
   meet();
   suspend_first();
   move_to_second();
@@ -146,7 +146,7 @@ TEST_F(DoubtTest, WhatTheCoordinatorDoesNotSayChangesNothing) {
   EXPECT_TRUE(world_.run(core_->write(3, "k", "w")).has_value());
 }
 
-TEST_F(DoubtTest, ManyCallsShareOneQuestion) {
+TEST_F(OwnerCheckTest, ManyCallsShareOneQuestion) {
   meet();
   suspend_first();
   move_to_second();
@@ -159,7 +159,7 @@ TEST_F(DoubtTest, ManyCallsShareOneQuestion) {
   EXPECT_EQ(questions(), 1);
 }
 
-TEST_F(DoubtTest, AMultiReadGoesOnAtTheNewOwner) {
+TEST_F(OwnerCheckTest, AMultiReadGoesOnAtTheNewOwner) {
   meet();
   suspend_first();
   move_to_second();
@@ -170,7 +170,7 @@ TEST_F(DoubtTest, AMultiReadGoesOnAtTheNewOwner) {
   EXPECT_EQ(first_.count(wire::Opcode::kMultiRead), 1);
 }
 
-TEST_F(DoubtTest, AMultiWriteIsIndeterminateAtTheSilentOwnerOnly) {
+TEST_F(OwnerCheckTest, AMultiWriteIsIndeterminateAtTheSilentOwnerOnly) {
   table_ = table_over({{1, first_.locator()}, {2, second_.locator()}});
   const auto all = operations(20, "w");
   for (const auto& written : world_.run(core_->multi_write(all))) ASSERT_TRUE(written.has_value());
@@ -189,7 +189,7 @@ TEST_F(DoubtTest, AMultiWriteIsIndeterminateAtTheSilentOwnerOnly) {
   EXPECT_GT(lost, 0);
 }
 
-TEST_F(DoubtTest, AMessageWaitsWhileItsServerHasOneOfItsTablets) {
+TEST_F(OwnerCheckTest, AMessageWaitsWhileItsServerHasOneOfItsTablets) {
   table_ = table_over({{1, first_.locator()}, {1, first_.locator()}});
   const auto all = operations(20, "w");
   for (const auto& written : world_.run(core_->multi_write(all))) ASSERT_TRUE(written.has_value());
