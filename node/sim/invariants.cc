@@ -201,8 +201,8 @@ void Invariants::check_replicas(const ClusterView::Server& server) {
     if (!replica.backup_runs) continue;
     require(replica.found, "{} counts, and is not there", name);
     if (!replica.found) continue;
-    require(replica.held >= replica.acked, "{} has {} bytes, and has acknowledged {}", name,
-            replica.held, replica.acked);
+    require(replica.bytes_held >= replica.acked, "{} has {} bytes, and has acknowledged {}", name,
+            replica.bytes_held, replica.acked);
     require(!replica.differs_at, "{} differs from the log at {}", name,
             replica.differs_at.value_or(0));
     require(replica.held_epoch >= replica.acked_epoch, "{} is of epoch {}, and has acknowledged {}",

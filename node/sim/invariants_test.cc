@@ -68,7 +68,7 @@ class Sound {
                                  .backup_runs = true,
                                  .found = true,
                                  .held_closed = segment.closed,
-                                 .held = segment.published});
+                                 .bytes_held = segment.published});
     }
     server.tablets = {{.table_id = 1,
                        .start_hash = id == 1 ? 0 : kHalf,
@@ -122,7 +122,7 @@ TEST_F(ClusterInvariants, MoreIsDurableThanWasAppended) {
 
 TEST_F(ClusterInvariants, MoreIsDurableThanIsPublished) {
   sound_.numbers(1).appended = sound_.numbers(1).durable = {2, 701};
-  sound_.replica(1).acked = sound_.replica(1).held = 701;
+  sound_.replica(1).acked = sound_.replica(1).bytes_held = 701;
   EXPECT_THAT(look(), HasSubstr("2/701 is durable, and segment 2 has only 700 bytes published"));
 }
 
@@ -285,7 +285,7 @@ TEST_F(ClusterInvariants, AReplicaOfAClosedSegmentLacksItsEnd) {
 }
 
 TEST_F(ClusterInvariants, ABackupHasLessThanItAcknowledged) {
-  sound_.replica(0).held = 599;
+  sound_.replica(0).bytes_held = 599;
   EXPECT_THAT(look(), HasSubstr("has 599 bytes, and has acknowledged 600"));
   sound_.replica(0).backup_runs = false;
   EXPECT_EQ(look(), "") << "its process died, and its master has not heard of it yet";

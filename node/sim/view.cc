@@ -79,11 +79,11 @@ void look_at_replica(const ReplicaSlot& slot, const ClusterView::Server& master,
   if (!held) return;
   replica.incomplete = held->incomplete;
   replica.held_closed = held->closed;
-  replica.held = held->bytes;
+  replica.bytes_held = held->bytes;
   replica.held_epoch = held->epoch;
   if (!replica.counts) return;
   uint32_t& upto = compared.upto(master_id, replica.segment_id, replica.backup_id);
-  const uint32_t end = std::min(replica.acked, replica.held);
+  const uint32_t end = std::min(replica.acked, replica.bytes_held);
   const log::Segment& segment = slot.segment();
   if (segment.compactions() > 0 && slot.closed()) {
     if (upto < end) replica.differs_at = lacks_entries(segment, *parts.frames, held->frame, end);

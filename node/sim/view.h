@@ -67,7 +67,7 @@ struct ClusterView {
     bool found = false;
     bool incomplete = false;
     bool held_closed = false;
-    uint32_t held = 0;
+    uint32_t bytes_held = 0;
     uint32_t held_epoch = 0;
     std::optional<uint32_t> differs_at = {};  // first byte below `acked` that differs from the
                                               // master's

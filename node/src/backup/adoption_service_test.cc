@@ -104,12 +104,12 @@ TEST_F(AdoptionServiceTest, AWholeFrameBecomesAReplica) {
   EXPECT_EQ(adopted().epoch, 1u);
   EXPECT_EQ(frames_->frames_quarantined(), 0u);
   EXPECT_EQ(frames_->frames_used(), 1u);
-  const auto held = service_->find(kMaster, 1);
-  ASSERT_TRUE(held.has_value());
-  EXPECT_TRUE(held->closed);
-  EXPECT_EQ(held->bytes, size_);
+  const auto replica = service_->find(kMaster, 1);
+  ASSERT_TRUE(replica.has_value());
+  EXPECT_TRUE(replica->closed);
+  EXPECT_EQ(replica->bytes, size_);
   EXPECT_EQ(write(1, size_, "", 1, kMaster, kClose), StatusCode::kOk) << "is it still there?";
-  EXPECT_EQ(replies_.held(), size_);
+  EXPECT_EQ(replies_.bytes_held(), size_);
   EXPECT_FALSE(offers());
 }
 

@@ -23,17 +23,17 @@ void BackupLane::on_write(const Request& request) {
   if (write.length != bytes.size() || shared_.device.failed()) {
     return rest_(rest_object_, request);
   }
-  const auto [outcome, held, why] = shared_.table.append_plain(write, bytes);
+  const auto [outcome, bytes_held, why] = shared_.table.append_plain(write, bytes);
   switch (outcome) {
     case ReplicaTable::Plain::kTaken:
       writes_.add_from_one_thread();
       RC_FAILPOINT("backup.write.before_answer");
       if (shared_.syncs.synced()) {
-        shared_.syncs.add({request.reply, held, &answers_});
+        shared_.syncs.add({request.reply, bytes_held, &answers_});
         shared_.syncs.taken_elsewhere();
       } else {
         shared_.syncs.taken_elsewhere();
-        reply(request.reply, held);
+        reply(request.reply, bytes_held);
       }
       return;
     case ReplicaTable::Plain::kNotNow:
@@ -46,8 +46,8 @@ void BackupLane::on_write(const Request& request) {
   }
 }
 
-void BackupLane::reply(const ReplyHandle& handle, uint32_t held) {
-  const wire::ReplicaReply body{held, 0};
+void BackupLane::reply(const ReplyHandle& handle, uint32_t bytes_held) {
+  const wire::ReplicaReply body{bytes_held, 0};
   const Slice slice(bytes_of(body));
   transport_.reply(handle, StatusCode::kOk, {&slice, 1});
 }
@@ -57,7 +57,7 @@ bool BackupLane::on_turn() {
   const ReplyBatch batch(transport_);
   for (const AnswerQueue::Answer& answer : sending_) {
     if (answer.status.ok()) {
-      reply(answer.reply, answer.held);
+      reply(answer.reply, answer.bytes_held);
     } else {
       reply_error(transport_, answer.reply, answer.status);
     }

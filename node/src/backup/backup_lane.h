@@ -44,7 +44,7 @@ class BackupLane final : public TurnHook {
   void on_write(const Request& request);
 
  private:
-  void reply(const ReplyHandle& handle, uint32_t held);
+  void reply(const ReplyHandle& handle, uint32_t bytes_held);
 
   const SharedReplicas shared_;
   Reactor& reactor_;

@@ -25,12 +25,13 @@ class Replies final : public ramcloud::testing::OnlyReplies {
     status = code;
     std::string bytes;
     for (const Slice& slice : body) bytes.append(static_cast<const char*>(slice.data), slice.size);
-    held = bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
-                                                      : ~uint32_t{0};
+    bytes_held = bytes.size() == sizeof(wire::ReplicaReply)
+                     ? load<wire::ReplicaReply>(bytes.data()).bytes_held
+                     : ~uint32_t{0};
   }
   int count = 0;
   StatusCode status = StatusCode::kOk;
-  uint32_t held = 0;
+  uint32_t bytes_held = 0;
 };
 
 /// Two reactors: requests come to the second, which forwards those that only the first may handle.
@@ -99,7 +100,7 @@ class BackupLaneTest : public ::testing::TestWithParam<bool> {
     if (passed_on_ != passed_on) return false;
     EXPECT_TRUE(scheduler_.run_until([&] { return replies_there_.count > before; }, 10s));
     EXPECT_EQ(replies_there_.status, StatusCode::kOk);
-    EXPECT_EQ(replies_there_.held, offset + bytes.size());
+    EXPECT_EQ(replies_there_.bytes_held, offset + bytes.size());
     return true;
   }
   /// Checks that it is forwarded, and answered with this status by the first.
@@ -112,7 +113,7 @@ class BackupLaneTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
     return replies_.status;
   }
-  uint32_t held(uint64_t segment) const { return service_->find(kMaster, segment)->bytes; }
+  uint32_t bytes_held(uint64_t segment) const { return service_->find(kMaster, segment)->bytes; }
 
   SimScheduler scheduler_{5};
   SimNode& first_ = scheduler_.add_node("b");
@@ -137,7 +138,7 @@ TEST_P(BackupLaneTest, WritesAreServedWhereTheyCome) {
   EXPECT_TRUE(is_taken(1, 8, "and more"));
   EXPECT_EQ(writes_.value(), 2u);
   EXPECT_EQ(service_->counters().writes, 0u) << "the first reactor had no part in it";
-  EXPECT_EQ(held(1), 16u);
+  EXPECT_EQ(bytes_held(1), 16u);
   // Whichever reactor it comes to, the next one goes on there.
   EXPECT_EQ(passed_on(1, 16, "last", 1, wire::ReplicaWriteRequest::kClose), StatusCode::kOk);
   EXPECT_TRUE(service_->find(kMaster, 1)->closed);
@@ -152,11 +153,11 @@ TEST_P(BackupLaneTest, WritesAreServedWhereTheyCome) {
 TEST_P(BackupLaneTest, ASyncedWriteIsAnsweredAfterItsSync) {
   ASSERT_EQ(open(1), StatusCode::kOk);
   post(1, 4, "more");
-  EXPECT_EQ(held(1), 8u);
+  EXPECT_EQ(bytes_held(1), 8u);
   EXPECT_EQ(replies_there_.count, GetParam() ? 0 : 1);
   const uint64_t syncs = service_->counters().syncs;
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_there_.count == 1; }, 10s));
-  EXPECT_EQ(replies_there_.held, 8u);
+  EXPECT_EQ(replies_there_.bytes_held, 8u);
   if (GetParam()) EXPECT_GT(service_->counters().syncs, syncs);
   // Writes that wait together share one sync.
   const uint64_t before = service_->counters().syncs;
@@ -186,7 +187,7 @@ TEST_P(BackupLaneTest, ACondemnedMasterIsRefusedFromTheListOn) {
   tell(wire::ServerState::kCrashed);
   // Nothing turned since.
   EXPECT_EQ(passed_on(1, 8, "of a zombie"), StatusCode::kCrashed);
-  EXPECT_EQ(held(1), 8u);
+  EXPECT_EQ(bytes_held(1), 8u);
 }
 
 /// From the moment when the first reactor has the query, before it is answered.
@@ -203,7 +204,7 @@ TEST_P(BackupLaneTest, AFrozenMasterIsFrozenForAll) {
   tell(wire::ServerState::kUp);
   EXPECT_FALSE(is_taken(1, 8, "x")) << "whatever lists say";
   EXPECT_EQ(passed_on(1, 8, "x"), StatusCode::kCrashed);
-  EXPECT_EQ(held(1), 8u);
+  EXPECT_EQ(bytes_held(1), 8u);
 }
 
 TEST_P(BackupLaneTest, AnEpochThatIsOverIsOverForAll) {
@@ -211,7 +212,7 @@ TEST_P(BackupLaneTest, AnEpochThatIsOverIsOverForAll) {
   ASSERT_TRUE(is_taken(1, 4, "more"));
   ASSERT_EQ(passed_on(1, 8, "", 2), StatusCode::kOk) << "raising it is the first one's";
   EXPECT_EQ(passed_on(1, 8, "late", 1), StatusCode::kStaleTerm);
-  EXPECT_EQ(held(1), 8u);
+  EXPECT_EQ(bytes_held(1), 8u);
   EXPECT_TRUE(is_taken(1, 8, "more", 2));
 }
 
@@ -266,7 +267,7 @@ TEST_P(BackupLaneTest, AfterShuttingDownNothingIsTaken) {
   EXPECT_EQ(passed_on(1, 8, "late"), StatusCode::kRetry);
   ASSERT_TRUE(scheduler_.run_until([&] { return done.has_value(); }, 10s));
   EXPECT_EQ(done->to_string(), "OK");
-  EXPECT_EQ(held(1), 8u);
+  EXPECT_EQ(bytes_held(1), 8u);
 }
 
 TEST_P(BackupLaneTest, ADeviceThatFailsFailsForAll) {

@@ -15,9 +15,9 @@ class HoldersSim : public ::testing::TestWithParam<uint32_t>, protected testing:
   const wire::Holders* told(uint64_t server_id, uint64_t segment_id) {
     const auto& backup = backups_[server_id - 1];
     if (!backup) return nullptr;
-    const auto held = backup->service->find(kMaster, segment_id);
-    if (!held) return nullptr;
-    return &(last_ = held->holders);
+    const auto replica = backup->service->find(kMaster, segment_id);
+    if (!replica) return nullptr;
+    return &(last_ = replica->holders);
   }
   /// Checks that the durable bytes of the segment at the durable position depend only on replicas
   /// whose frames name each other. Returns the error, or an empty text.

@@ -70,7 +70,7 @@ TEST_F(HoldersTest, AWriteThatTellsOthersIsAnsweredWhenTheyAreOnTheDevice) {
   const Time sent = scheduler_.now();
   ASSERT_EQ(write_with(extension({5, 12}), 4, "more"), StatusCode::kOk);
   EXPECT_GE(scheduler_.now() - sent, 1s) << "a sync takes so long";
-  EXPECT_EQ(replies_.held(), 8u);
+  EXPECT_EQ(replies_.bytes_held(), 8u);
   EXPECT_EQ(holders_of(on_device()), (std::vector<uint64_t>{5, 12}));
 }
 

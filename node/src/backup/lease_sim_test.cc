@@ -239,7 +239,7 @@ TEST_P(LeaseSim, TheHoldersOfAnAbandonedHeadCountUntilItIsClosedThere) {
   ASSERT_TRUE(scheduler_.run_until([&] { return log_->find_segment(2)->opened_durable(); }, 10s));
   const uint64_t silent = only_of(2);
   cut_off(node_of(silent));
-  log::Change change;
+  log::SegmentChange change;
   ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
   scheduler_.run_for(kLength + kSoon);
   EXPECT_FALSE(change.done());

@@ -48,7 +48,7 @@ class MasterLog {
   uint64_t head() const { return rig_.log_->head().segment_id(); }
   /// As a pass of cleaning that finds nothing live in the segment.
   void clean(uint64_t segment) {
-    log::Change change;
+    log::SegmentChange change;
     change.leave = {rig_.log_->find_segment(segment)};
     ASSERT_EQ(rig_.log_->commit(change, log::Roll::kNow), StatusCode::kOk);
     ASSERT_TRUE(rig_.scheduler_.run_until([&] { return change.done(); }, 60s));

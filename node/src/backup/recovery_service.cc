@@ -35,9 +35,9 @@ log::KnownOfSegment known_of(const FrameReplica& replica) {
   log::KnownOfSegment known;
   if (replica.damaged) return known;
   if (replica.content.state == FrameState::kClosed) {
-    known.closed_length = known.durable_up_to = replica.held;
+    known.closed_length = known.durable_up_to = replica.bytes_held;
   } else {
-    known.held = replica.held;
+    known.bytes_held = replica.bytes_held;
   }
   return known;
 }
@@ -141,7 +141,7 @@ Task<wire::RecoveryReplica> RecoveryService::describe(FrameReplica replica, bool
       replica.former && (content.boot_id == BootId{} || content.boot_id != frames_.boot_id());
   log::FoundReplica found;
   found.epoch = content.epoch;
-  found.length = found.durable_up_to = closed ? replica.held : 0;
+  found.length = found.durable_up_to = closed ? replica.bytes_held : 0;
   found.closed = found.clean_end = closed;
   found.incomplete = content.has(FrameSlot::kIncomplete);
   found.damaged = replica.damaged;

@@ -24,7 +24,7 @@ struct FrameReplica {
   bool former = false;
   bool damaged = false;  // FormerFrame
   FrameContent content;
-  uint32_t held = 0;  // bytes that were written for certain, if not damaged
+  uint32_t bytes_held = 0;  // bytes that were written for certain, if not damaged
 };
 
 class RecoveryService {

@@ -105,11 +105,11 @@ TEST_F(RecoveryServiceTest, FromTheFirstQueryOnNothingIsTaken) {
   list.servers[0].server_id = kMaster;
   ASSERT_TRUE(servers_.apply(list).ok());
   EXPECT_EQ(write(1, 4, "x"), StatusCode::kCrashed);
-  const auto held = service_->find(kMaster, 1);
-  ASSERT_TRUE(held.has_value());
-  EXPECT_EQ(held->bytes, 4u);
-  EXPECT_EQ(held->epoch, 1u);
-  EXPECT_FALSE(held->closed);
+  const auto replica = service_->find(kMaster, 1);
+  ASSERT_TRUE(replica.has_value());
+  EXPECT_EQ(replica->bytes, 4u);
+  EXPECT_EQ(replica->epoch, 1u);
+  EXPECT_FALSE(replica->closed);
   EXPECT_EQ(frames_->frames_free(), 1u);
 }
 
@@ -255,8 +255,8 @@ TEST_F(ManyReplicasTest, APageIsOverWhenMuchWasRead) {
   SmallLog master;
   for (uint64_t segment = 1; segment <= kReplicas; ++segment) {
     ASSERT_EQ(open_head(segment, master.bytes(1)), StatusCode::kOk);
-    const auto held = static_cast<uint32_t>(master.bytes(1).size());
-    ASSERT_EQ(write(segment, held, "", 1, kMaster, wire::ReplicaWriteRequest::kClose),
+    const auto bytes_held = static_cast<uint32_t>(master.bytes(1).size());
+    ASSERT_EQ(write(segment, bytes_held, "", 1, kMaster, wire::ReplicaWriteRequest::kClose),
               StatusCode::kOk);
   }
   const wire::RecoveryQueryReply unread = query();

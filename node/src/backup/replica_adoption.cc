@@ -11,9 +11,9 @@ namespace ramcloud {
 
 std::optional<AdoptionService::Replicas::Here> ReplicaService::here(const Key& key) const {
   if (opening_.contains(key)) return Here{};
-  const auto held = find(key.master_id, key.segment_id);
-  if (!held) return std::nullopt;
-  return Here{held->closed && !held->incomplete, held->bytes, held->epoch};
+  const auto found = find(key.master_id, key.segment_id);
+  if (!found) return std::nullopt;
+  return Here{found->closed && !found->incomplete, found->bytes, found->epoch};
 }
 
 /// The metadata name this incarnation as the writer, so they are written first: without them the
@@ -25,7 +25,7 @@ Status ReplicaService::take_over(const FormerFrame& former, const wire::AdoptReq
   adopted.frame = former.frame;
   adopted.epoch = former.content.epoch;
   adopted.capacity = former.content.capacity;
-  adopted.held = length;
+  adopted.bytes_held = length;
   adopted.primary = request.primary;
   adopted.closed = true;
   adopted.length_written = true;

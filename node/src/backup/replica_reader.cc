@@ -112,7 +112,7 @@ log::KnownOfSegment known_of(const FrameSlot& slot) {
     known.closed_length = slot.length;
     known.durable_up_to = slot.length;
   } else {
-    known.held = slot.length;  // at the last clean stop of its backup
+    known.bytes_held = slot.length;  // at the last clean stop of its backup
   }
   return known;
 }

@@ -150,7 +150,7 @@ std::optional<ReplicaService::Held> ReplicaService::find(uint64_t master_id,
   const auto found = shard.replicas.find({master_id, segment_id});
   if (found == shard.replicas.end()) return std::nullopt;
   const Replica& replica = found->second;
-  return Held{replica.frame,      replica.epoch,  replica.held,
+  return Held{replica.frame,      replica.epoch,  replica.bytes_held,
               replica.incomplete, replica.closed, replica.holders};
 }
 
@@ -307,7 +307,7 @@ void ReplicaService::on_write(const Request& request) {
   }
   const Key key{write.master_id, write.segment_id};
   Next next = Next::kAcknowledge;
-  uint32_t held = 0;
+  uint32_t bytes_held = 0;
   bool closed = false;
   {
     Shard& shard = table_.shard_of(write.master_id);
@@ -319,32 +319,32 @@ void ReplicaService::on_write(const Request& request) {
                             write.segment_id, write.master_id)};
     } else {
       status = change(found->second, write, holders, segment_bytes, next);
-      held = found->second.held;
+      bytes_held = found->second.bytes_held;
       closed = found->second.closed;
     }
   }
   if (!status.ok()) return refuse(request.reply, status);
   switch (next) {
     case Next::kAcknowledge:
-      return acknowledge(request.reply, held);
+      return acknowledge(request.reply, bytes_held);
     case Next::kWhenSynced:
       return answer_when_synced(request.reply, key);
     case Next::kMakeVisible:
-      return make_visible(key, held, closed, request.reply);
+      return make_visible(key, bytes_held, closed, request.reply);
   }
 }
 
 /// False: it is not a plain write.
 bool ReplicaService::write_plain(const wire::ReplicaWriteRequest& write, ByteView bytes,
                                  const ReplyHandle& reply) {
-  const auto [outcome, held, why] = table_.append_plain(write, bytes);
+  const auto [outcome, bytes_held, why] = table_.append_plain(write, bytes);
   switch (outcome) {
     case ReplicaTable::Plain::kTaken:
       ++counters_.writes;
       counters_.written_bytes += write.length;
       if (options_.writes != nullptr) options_.writes->add_from_one_thread();
       mark_dirty();
-      acknowledge(reply, held);
+      acknowledge(reply, bytes_held);
       return true;
     case ReplicaTable::Plain::kFailed:
       device_status_.fail(why);
@@ -374,9 +374,9 @@ Status ReplicaService::change(Replica& replica, const wire::ReplicaWriteRequest&
   if (options_.writes != nullptr) options_.writes->add_from_one_thread();
   const bool close = (write.flags & wire::ReplicaWriteRequest::kClose) != 0;
   const bool complete = (write.flags & wire::ReplicaWriteRequest::kWriteComplete) != 0;
-  if ((close || complete) && write.offset + write.length != replica.held) {
+  if ((close || complete) && write.offset + write.length != replica.bytes_held) {
     return bad(fmt::format("write: ends at {}, but {} bytes are held", write.offset + write.length,
-                           replica.held));
+                           replica.bytes_held));
   }
   if (close && replica.incomplete && !complete) {
     return bad("write: a re-creation is closed by the flag kWriteComplete");
@@ -447,7 +447,7 @@ FrameContent ReplicaService::content_of(const Replica& replica, bool length_know
   content.master_id = replica.key.master_id;
   content.segment_id = replica.key.segment_id;
   content.capacity = replica.capacity;
-  content.length = replica.held;
+  content.length = replica.bytes_held;
   content.holders = replica.holders;
   return content;
 }
@@ -523,7 +523,7 @@ FrameReplica ReplicaService::frame_replica(const Replica& replica) const {
                      .former = false,
                      .damaged = false,
                      .content = content_of(replica, replica.closed),
-                     .held = replica.held};
+                     .bytes_held = replica.bytes_held};
   there.content.backup_id = frames_.server_id();
   return there;
 }
@@ -536,7 +536,7 @@ FrameReplica former_replica(const FormerFrame& former) {
           .former = true,
           .damaged = former.damaged,
           .content = content,
-          .held = content.has(FrameSlot::kLengthKnown) ? content.length : 0};
+          .bytes_held = content.has(FrameSlot::kLengthKnown) ? content.length : 0};
 }
 
 }  // namespace

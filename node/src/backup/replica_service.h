@@ -174,7 +174,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   bool release_former(uint32_t frame);
   void answer_when_synced(const ReplyHandle& reply, const Key& key);
   bool note_metadata_durable(const Key& key, uint64_t change);
-  void acknowledge(const ReplyHandle& handle, uint32_t held);
+  void acknowledge(const ReplyHandle& handle, uint32_t bytes_held);
   void when_bytes_synced(std::function<void(Status)> done);
   void when_all_synced(std::function<void(Status)> done);
   void flushed(const Status& status, const std::vector<Key>& closed);
@@ -197,9 +197,9 @@ class ReplicaService final : private ReplicaTable::Bytes,
                    uint32_t length) override;
   void sync_frames(std::function<void(Status)> done) override;
   void when_durable(const Key& key, std::function<void(Status)> done) override;
-  void make_visible(const Key& key, uint32_t held, bool whole, const ReplyHandle& reply);
+  void make_visible(const Key& key, uint32_t bytes_held, bool whole, const ReplyHandle& reply);
   Status show(const Key& key, bool whole, uint64_t& change);
-  void answer(const ReplyHandle& handle, uint32_t held);
+  void answer(const ReplyHandle& handle, uint32_t bytes_held);
   void refuse(const ReplyHandle& reply, const Status& status, uint32_t retry_after_us = 0,
               const wire::ErrorDetails& details = {});
   void refuse_open(const ReplyHandle& reply, const Key& key, const Status& status,

@@ -39,17 +39,17 @@ INSTANTIATE_TEST_SUITE_P(Ways, SyncedReplicaServiceTest, ::testing::Bool(), [](c
 
 TEST_F(ReplicaServiceTest, WritesAreTakenInOrderAndResendingIsHarmless) {
   ASSERT_EQ(open(1, "head"), StatusCode::kOk);
-  EXPECT_EQ(replies_.held(), 4u);
+  EXPECT_EQ(replies_.bytes_held(), 4u);
   EXPECT_EQ(write(1, 5, "x"), StatusCode::kInvalidArgument) << "a gap";
   EXPECT_EQ(write(1, 4, "more"), StatusCode::kOk);
-  EXPECT_EQ(replies_.held(), 8u);
+  EXPECT_EQ(replies_.bytes_held(), 8u);
   EXPECT_EQ(write(1, 2, "admor"), StatusCode::kOk) << "known bytes";
-  EXPECT_EQ(replies_.held(), 8u);
+  EXPECT_EQ(replies_.bytes_held(), 8u);
   EXPECT_EQ(write(1, 6, "re+"), StatusCode::kOk) << "known bytes and a new one";
-  EXPECT_EQ(replies_.held(), 9u);
+  EXPECT_EQ(replies_.bytes_held(), 9u);
   EXPECT_EQ(write(2, 0, "x"), StatusCode::kNotFound) << "never opened";
   EXPECT_EQ(open(1, "head"), StatusCode::kOk) << "the same open again";
-  EXPECT_EQ(replies_.held(), 9u);
+  EXPECT_EQ(replies_.bytes_held(), 9u);
   EXPECT_EQ(frames_->frames_used(), 1u);
 }
 
@@ -129,16 +129,16 @@ class PowerCut : public ReplicaServiceTest {
   }
   void TestBody() override {}
   /// The offline tools' report of the first frame after a replica was filled and closed, and the
-  /// power was cut `after` the close was acknowledged; `held`: the acknowledged bytes.
-  ReplicaDump closed_left(Duration after, std::string& held) {
-    held = "0123";
-    EXPECT_EQ(open(1, held, 1, kMaster, 1, 100'000), StatusCode::kOk);
+  /// power was cut `after` the close was acknowledged; `content`: the acknowledged bytes.
+  ReplicaDump closed_left(Duration after, std::string& content) {
+    content = "0123";
+    EXPECT_EQ(open(1, content, 1, kMaster, 1, 100'000), StatusCode::kOk);
     for (int i = 0; i < 3; ++i) {
       const std::string more(20'000, static_cast<char>('a' + i));
       const uint32_t flags = i == 2 ? wire::ReplicaWriteRequest::kClose : 0;
-      EXPECT_EQ(write(1, static_cast<uint32_t>(held.size()), more, 1, kMaster, flags),
+      EXPECT_EQ(write(1, static_cast<uint32_t>(content.size()), more, 1, kMaster, flags),
                 StatusCode::kOk);
-      held += more;
+      content += more;
     }
     scheduler_.run_for(after);
     return cut();
@@ -156,7 +156,7 @@ class PowerCut : public ReplicaServiceTest {
     const int before = replies_.count;
     for (int i = 0; i < sent; ++i) post_write(1, 4, "", 5);
     EXPECT_TRUE(scheduler_.run_until([&] { return replies_.count > before; }, 10s));
-    EXPECT_EQ(replies_.held(), 4u);
+    EXPECT_EQ(replies_.bytes_held(), 4u);
     node_.disk().power_loss();
     std::string image = node_.disk().contents("/d/frames");
     image.resize(frame_metadata_offset(1));
@@ -217,13 +217,13 @@ TEST(ReplicaServicePowerCut, AClosedReplicasLengthIsThereOnlyWithItsBytes) {
   for (const Way way : {Way::kBuffered, Way::kCached, Way::kDirect}) {
     for (uint64_t seed = 1; seed <= 30; seed += testing::kSanitized ? 4 : 1) {
       PowerCut cut(seed, way);
-      std::string held;
-      const ReplicaDump left = cut.closed_left(seed * 400us, held);
+      std::string content;
+      const ReplicaDump left = cut.closed_left(seed * 400us, content);
       SCOPED_TRACE(std::to_string(seed) + ", " + std::to_string(static_cast<int>(way)));
       ASSERT_TRUE(left.metadata_valid);
       const bool is_closed = left.state == FrameState::kClosed;
       ++(is_closed ? closed : open);
-      if (is_closed || way != Way::kBuffered) EXPECT_EQ(cut.bytes_left(held.size()), held);
+      if (is_closed || way != Way::kBuffered) EXPECT_EQ(cut.bytes_left(content.size()), content);
     }
   }
   EXPECT_GT(closed, 0);
@@ -242,7 +242,7 @@ TEST_P(SyncedReplicaServiceTest, SyncedWritesShareSyncsAndSurviveAPowerCut) {
   }
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 20; }, 10s));
   EXPECT_EQ(service_->counters().syncs - syncs, 2u) << "the first one's, and one for all others";
-  EXPECT_EQ(replies_.held(), expected.size());
+  EXPECT_EQ(replies_.bytes_held(), expected.size());
   node_.disk().power_loss();
   EXPECT_EQ(node_.disk().contents("/d/frames").substr(frame_data_offset(0), expected.size()),
             expected);
@@ -449,7 +449,7 @@ TEST_F(ReplicaServiceTest, AnOpenWaitsForItsFrameAndIsNotDoneTwice) {
   EXPECT_EQ(frames_->frames_free(), 1u);
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == 2; }, 10s));
   EXPECT_EQ(replies_.status, StatusCode::kOk);
-  EXPECT_EQ(replies_.held(), 4u);
+  EXPECT_EQ(replies_.bytes_held(), 4u);
 }
 
 TEST_F(ReplicaServiceTest, AFrameThatIsNotWantedAnyMoreGoesBack) {

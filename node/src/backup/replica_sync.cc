@@ -33,21 +33,21 @@ void ReplicaService::when_all_synced(std::function<void(Status)> done) {
 }
 
 void ReplicaService::answer_when_synced(const ReplyHandle& reply, const Key& key) {
-  uint32_t held = 0;  // bytes at this time; more may be added meanwhile
+  uint32_t bytes_held = 0;  // bytes at this time; more may be added meanwhile
   uint64_t change = 0;
   {
     Shard& shard = table_.shard_of(key.master_id);
     const MutexGuard guard(shard.lock);
     if (const auto it = shard.replicas.find(key); it != shard.replicas.end()) {
-      held = it->second.held;
+      bytes_held = it->second.bytes_held;
       change = it->second.metadata_change;
     }
   }
   RC_FAILPOINT("backup.open.before_sync");
-  when_all_synced([this, alive = alive_, handle = reply, key, held, change](Status status) {
+  when_all_synced([this, alive = alive_, handle = reply, key, bytes_held, change](Status status) {
     if (!*alive) return;
     RC_FAILPOINT("backup.open.before_answer");
-    if (status.ok() && note_metadata_durable(key, change)) return answer(handle, held);
+    if (status.ok() && note_metadata_durable(key, change)) return answer(handle, bytes_held);
     if (status.ok())
       status = {StatusCode::kNotFound, "open: the replica was freed meanwhile"};
     else
@@ -88,11 +88,11 @@ bool ReplicaService::note_metadata_durable(const Key& key, uint64_t change) {
 
 /// A copy becomes a visible replica in one step: first sync its bytes, then write and sync the
 /// metadata that shows it, then answer the master.
-void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
+void ReplicaService::make_visible(const Key& key, uint32_t bytes_held, bool whole,
                                   const ReplyHandle& reply) {
   // `whole` is remembered, because writes that arrive during the sync may close the replica, and
   // they are not on the device.
-  when_bytes_synced([this, alive = alive_, handle = reply, key, held, whole](Status status) {
+  when_bytes_synced([this, alive = alive_, handle = reply, key, bytes_held, whole](Status status) {
     if (!*alive) return;
     if (!status.ok()) {
       device_status_.fail(status);
@@ -102,11 +102,11 @@ void ReplicaService::make_visible(const Key& key, uint32_t held, bool whole,
     if (Status shown = show(key, whole, change); !shown.ok()) {
       return reply_error(transport_, handle, shown);
     }
-    frames_.sync([this, alive, handle, held, key, change](Status synced) {
+    frames_.sync([this, alive, handle, bytes_held, key, change](Status synced) {
       if (!*alive) return;
       RC_FAILPOINT("backup.copy.visible");
       if (synced.ok()) (void)note_metadata_durable(key, change);
-      if (synced.ok()) return answer(handle, held);
+      if (synced.ok()) return answer(handle, bytes_held);
       device_status_.fail(synced);
       reply_error(transport_, handle, synced);
     });
@@ -139,17 +139,17 @@ Status ReplicaService::show(const Key& key, bool whole, uint64_t& change) {
   return written;
 }
 
-void ReplicaService::answer(const ReplyHandle& handle, uint32_t held) {
-  const wire::ReplicaReply reply{held, 0};
+void ReplicaService::answer(const ReplyHandle& handle, uint32_t bytes_held) {
+  const wire::ReplicaReply reply{bytes_held, 0};
   const Slice slice(bytes_of(reply));
   transport_.reply(handle, StatusCode::kOk, {&slice, 1});
 }
 
 /// Answers a write: now, or after the next sync.
-void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t held) {
+void ReplicaService::acknowledge(const ReplyHandle& handle, uint32_t bytes_held) {
   RC_FAILPOINT("backup.write.before_answer");
-  if (!options_.synced) return answer(handle, held);
-  syncs_.add({handle, held});
+  if (!options_.synced) return answer(handle, bytes_held);
+  syncs_.add({handle, bytes_held});
   syncs_.mark_dirty();
   flush();
 }
@@ -239,9 +239,9 @@ void ReplicaService::flushed(const Status& status, const std::vector<Key>& close
 void ReplicaService::answer_waiting(const Status& status) {
   for (const SyncQueue::Write& write : syncing_) {
     if (write.answers != nullptr) {
-      write.answers->add(write.reply, write.held, status);
+      write.answers->add(write.reply, write.bytes_held, status);
     } else if (status.ok()) {
-      answer(write.reply, write.held);
+      answer(write.reply, write.bytes_held);
     } else {
       reply_error(transport_, write.reply, status);
     }

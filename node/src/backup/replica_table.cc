@@ -58,7 +58,7 @@ ReplicaTable::PlainWrite ReplicaTable::append_plain(const wire::ReplicaWriteRequ
   }
   RC_FAILPOINT("backup.write.before_append");
   const auto appended = append(replica, write.offset, bytes);
-  if (appended) return {Plain::kTaken, replica.held, {}};
+  if (appended) return {Plain::kTaken, replica.bytes_held, {}};
   const Status& why = appended.error();
   if (why == StatusCode::kRetry) return {Plain::kNotNow, 0, why};
   if (why == StatusCode::kInvalidArgument || why == StatusCode::kNoSpace) return {Plain::kOther};
@@ -66,25 +66,25 @@ ReplicaTable::PlainWrite ReplicaTable::append_plain(const wire::ReplicaWriteRequ
 }
 
 Result<bool> ReplicaTable::append(Replica& replica, uint32_t offset, ByteView bytes) {
-  if (offset > replica.held) {
-    return fail(
-        bad(fmt::format("write: offset {} is beyond the {} bytes held", offset, replica.held)));
+  if (offset > replica.bytes_held) {
+    return fail(bad(
+        fmt::format("write: offset {} is beyond the {} bytes held", offset, replica.bytes_held)));
   }
   if (bytes.size() > replica.capacity - offset) {
     return fail(bad(fmt::format("write: {} bytes at {} are over the capacity {}", bytes.size(),
                                 offset, replica.capacity)));
   }
-  const uint32_t known = replica.held - offset;
+  const uint32_t known = replica.bytes_held - offset;
   if (known > 0) RC_SOMETIMES("backup.bytes_come_twice");
   if (bytes.size() <= known) return false;
   if (replica.closed) {
-    return fail(bad(fmt::format("write: segment is closed with {} bytes", replica.held)));
+    return fail(bad(fmt::format("write: segment is closed with {} bytes", replica.bytes_held)));
   }
   bytes.remove_prefix(known);
-  if (Status written = bytes_.append(replica.frame, replica.held, bytes); !written.ok()) {
+  if (Status written = bytes_.append(replica.frame, replica.bytes_held, bytes); !written.ok()) {
     return fail(std::move(written));
   }
-  replica.held += static_cast<uint32_t>(bytes.size());
+  replica.bytes_held += static_cast<uint32_t>(bytes.size());
   return true;
 }
 

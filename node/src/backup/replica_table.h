@@ -27,7 +27,7 @@ struct Replica {
   uint32_t frame = 0;
   uint32_t epoch = 0;
   uint32_t capacity = 0;
-  uint32_t held = 0;  // bytes from offset 0
+  uint32_t bytes_held = 0;  // bytes from offset 0
   bool primary = false;
   bool incomplete = false;  // a copy that is not visible yet
   bool closed = false;
@@ -83,7 +83,7 @@ class ReplicaTable {
   /// The outcome of append_plain().
   struct PlainWrite {
     Plain outcome = Plain::kOther;
-    uint32_t held = 0;  // bytes of the replica, if they were taken
+    uint32_t bytes_held = 0;  // bytes of the replica, if they were taken
     Status why = {};
   };
   /// Appends a plain write: one that changes only the bytes held. It has the replica's epoch, its

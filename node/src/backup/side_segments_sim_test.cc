@@ -102,7 +102,7 @@ TEST_P(SideSegmentsSim, ACommittedOneIsFoundWhicheverFolderIsMissing) {
   log::SideLog side(*log_);
   fill_aside(side);
   ASSERT_TRUE(all_are_durable(side));
-  log::Change change;
+  log::SegmentChange change;
   change.enter = side.release();
   ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
   ASSERT_TRUE(run_until([&] { return change.done(); }));
@@ -196,7 +196,7 @@ TEST_P(SideSegmentsSim, SegmentsThatLeftAreFreedOnTheirBackups) {
   const std::string value(100'000, 'v');
   for (int i = 0; log_->head().segment_id() < 3; ++i) must_put("k" + std::to_string(i), value);
   ASSERT_TRUE(all_durable());
-  log::Change change;
+  log::SegmentChange change;
   change.leave = {log_->find_segment(1)};
   ASSERT_EQ(replicas_of(1), 2u);
   ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
@@ -225,7 +225,7 @@ TEST_P(SideSegmentsSim, ABackupThatDoesNotConfirmTheAbandonedHeadIsFenced) {
   fill_aside(side, 20);
   ASSERT_TRUE(all_are_durable(side));
   cut_off(*nodes_[silent]);
-  log::Change change;
+  log::SegmentChange change;
   change.enter = side.release();
   ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
   scheduler_.run_until([&] { return change.done(); }, 5s);
@@ -258,7 +258,7 @@ TEST_P(SideSegmentsSim, AnAbandonedHeadThatLostItsOnlyReplicaHoldsNothingUp) {
   const std::string value(100'000, 'v');
   for (int i = 0; log_->segments().size() < 2; ++i) must_put("k" + std::to_string(i), value);
   scheduler_.run_for(10ms);
-  log::Change change;
+  log::SegmentChange change;
   ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
   scheduler_.run_for(10ms);
   ASSERT_FALSE(change.done());
@@ -384,7 +384,7 @@ struct DeathInACommit : SideRig {
     fill_aside(side, 10);
     ASSERT_TRUE(all_are_durable(side));
     acknowledged_ = model_;
-    log::Change change;
+    log::SegmentChange change;
     change.enter = side.release();
     ASSERT_EQ(log_->commit(change, log::Roll::kNow), StatusCode::kOk);
     const Time until = scheduler_.now() + moment;

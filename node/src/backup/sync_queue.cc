@@ -4,10 +4,10 @@
 
 namespace ramcloud {
 
-void AnswerQueue::add(const ReplyHandle& reply, uint32_t held, const Status& status) {
+void AnswerQueue::add(const ReplyHandle& reply, uint32_t bytes_held, const Status& status) {
   {
     const SpinGuard guard(lock_);
-    answers_.push_back({reply, held, status});
+    answers_.push_back({reply, bytes_held, status});
   }
   if (!has_answers_.exchange(true, std::memory_order_acq_rel)) reactor_.nudge();
 }

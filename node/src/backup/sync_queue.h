@@ -19,7 +19,7 @@ class AnswerQueue {
  public:
   struct Answer {
     ReplyHandle reply;
-    uint32_t held = 0;
+    uint32_t bytes_held = 0;
     Status status;
   };
   /// It may be constructed on another thread than the reactor's.
@@ -28,7 +28,7 @@ class AnswerQueue {
   AnswerQueue& operator=(const AnswerQueue&) = delete;
 
   /// On the first reactor.
-  void add(const ReplyHandle& reply, uint32_t held, const Status& status);
+  void add(const ReplyHandle& reply, uint32_t bytes_held, const Status& status);
   /// On its own reactor: moves all answers into `answers`, which is empty. False: there are none.
   bool take(std::vector<Answer>& answers);
 
@@ -44,7 +44,7 @@ class SyncQueue {
   /// A write whose bytes were taken.
   struct Write {
     ReplyHandle reply;
-    uint32_t held = 0;
+    uint32_t bytes_held = 0;
     AnswerQueue* answers = nullptr;  // of the reactor that answers; null: the first one
   };
 

@@ -167,7 +167,7 @@ TEST_P(SyncSim, WhatASyncNeedsIsCopiedFirst) {
   const uint64_t needed = rig.log_->head().segment_id();
   roll();
   // Some leave: the places of their replicas in the list of a backup go to the latest ones.
-  log::Change change;
+  log::SegmentChange change;
   for (uint64_t id = 1; id <= 10; ++id) change.leave.push_back(rig.log_->find_segment(id));
   ASSERT_EQ(rig.log_->commit(change, log::Roll::kNow), StatusCode::kOk);
   ASSERT_TRUE(rig.run_until([&] { return change.done(); }));

@@ -288,8 +288,8 @@ bool Scanner::must_reach(uint32_t at, std::string& why) const {
     why = number(result_.durable_up_to) + " bytes were durable";
     return true;
   }
-  if (at < known_.held) {
-    why = "the replica held " + number(known_.held) + " bytes";
+  if (at < known_.bytes_held) {
+    why = "the replica held " + number(known_.bytes_held) + " bytes";
     return true;
   }
   return false;

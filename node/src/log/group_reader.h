@@ -54,7 +54,7 @@ struct KnownOfSegment {
   std::optional<uint32_t>
       closed_length;           // the segment was closed with this many bytes, footer included
   uint32_t durable_up_to = 0;  // all bytes below were durable
-  uint32_t held = 0;           // bytes that this replica held; other replicas may have held fewer
+  uint32_t bytes_held = 0;     // bytes that this replica held; other replicas may have held fewer
 };
 
 enum class ScanEnd : uint8_t {

@@ -90,7 +90,7 @@ TEST(GroupReader, SlicesGiveTheSameAsAWholeScan) {
     }
     bytes += std::string(8 * random.below(20), '\0');
     KnownOfSegment known;
-    if (random.chance(0.3)) known.held = static_cast<uint32_t>(random.below(bytes.size()));
+    if (random.chance(0.3)) known.bytes_held = static_cast<uint32_t>(random.below(bytes.size()));
     const SegmentScan whole = scan_segment(kIdentity, SegmentBytes(bytes), known);
     SegmentScanner scanner(kIdentity, SegmentBytes(bytes), known);
     while (scanner.step(static_cast<uint32_t>(1 + random.below(50)))) {

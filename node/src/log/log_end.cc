@@ -434,7 +434,7 @@ void describe_scan(const SegmentScan& scan, const KnownOfSegment& known, FoundRe
   replica.footer_after_hole = scan.footer_after_hole;
   replica.clean_end = scan.end == ScanEnd::kClosed || (scan.bad_offset == 0 && scan.what.empty());
   replica.corrupt = (known.closed_length && scan.valid_bytes != *known.closed_length) ||
-                    scan.valid_bytes < known.held;
+                    scan.valid_bytes < known.bytes_held;
   replica.is_head = scan.is_head;
   replica.has_data = scan.groups > 1 || scan.groups_after_hole > 0;
   replica.digest = scan.digest;

@@ -44,7 +44,7 @@ class EpochFence {
     return epoch_;
   }
   /// The coordinator has that epoch. It may have risen again since.
-  void told(uint32_t epoch) {
+  void confirm(uint32_t epoch) {
     telling_ = false;
     confirmed_ = epoch;
   }

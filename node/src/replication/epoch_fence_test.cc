@@ -13,7 +13,7 @@ TEST(EpochFence, HoldsWhenTheCoordinatorHasTheEpoch) {
   EXPECT_FALSE(fence.holds());
   EXPECT_EQ(fence.begin_telling(), 1u);
   EXPECT_FALSE(fence.holds()) << "told is not confirmed";
-  fence.told(1);
+  fence.confirm(1);
   EXPECT_TRUE(fence.holds());
 }
 
@@ -23,10 +23,10 @@ TEST(EpochFence, ALossWhileTheCoordinatorIsToldIsToldAfterwards) {
   ASSERT_EQ(fence.begin_telling(), 1u);
   fence.raise();
   EXPECT_FALSE(fence.begin_telling()) << "one answer is outstanding";
-  fence.told(1);
+  fence.confirm(1);
   EXPECT_FALSE(fence.holds()) << "that was the epoch before";
   ASSERT_EQ(fence.begin_telling(), 2u);
-  fence.told(2);
+  fence.confirm(2);
   EXPECT_TRUE(fence.holds());
 }
 

@@ -45,10 +45,10 @@ void ReplicaCall::on_reply(const wire::MessageHeader& header, ByteView body) {
     return note({StatusCode::kProtocolError, fmt::format("reply has {} bytes", body.size())});
   }
   const auto reply = load<wire::ReplicaReply>(body.data());
-  if (reply.held < message_.to) {
+  if (reply.bytes_held < message_.to) {
     return note(
         {StatusCode::kProtocolError,
-         fmt::format("the backup has {} bytes after {} were sent", reply.held, message_.to)});
+         fmt::format("the backup has {} bytes after {} were sent", reply.bytes_held, message_.to)});
   }
   note({});
 }

@@ -203,7 +203,7 @@ Task<void> ReplicaManager::renew_lease(Locator locator, uint64_t server_id) {
     if (renewal.status == StatusCode::kUnsupported) backups_.has_no_leases(server_id);
   }
   if (!backups_.knows_leases(server_id)) {
-    RC_SOMETIMES("replication.former_backup_leases_by_a_ping");
+    RC_SOMETIMES("replication.backup_without_leases_answers_pings");
     renewal.sent = reactor_.clock().lease_now();
     const RpcReply reply =
         co_await rpc_.call(locator, server_id, wire::Opcode::kPing, {}, deadline);

@@ -425,7 +425,7 @@ void ReplicaManager::take_fence_answer() {
   RC_FAILPOINT("replication.epoch.confirmed");
   const FenceAnswer answer = *std::exchange(fence_answer_, std::nullopt);
   if (!answer.status.ok()) return stop_serving(answer.status);
-  fence_.told(answer.epoch);
+  fence_.confirm(answer.epoch);
   if (lease_) lease_->fenced(answer.epoch);
   log_info("replication.fenced", {{"epoch", fence_.epoch()}, {"holds", fence_.holds()}});
   progress_ = true;
@@ -486,7 +486,7 @@ void ReplicaManager::recount(SegmentReplicas& replicas) {
 /// When all R replicas count, each has all acknowledged bytes: the lost replicas are no longer
 /// needed.
 void ReplicaManager::forget_lost_backups(SegmentReplicas& replicas) {
-  if (!replicas.all_count()) return;
+  if (!replicas.fully_replicated()) return;
   for (const uint64_t server_id : replicas.lost_backups) backups_.not_missed(server_id);
   replicas.lost_backups.clear();
 }

@@ -297,9 +297,9 @@ bool ReplicaManager::is_needed(uint64_t segment_id) {
   const auto found = segments_.find(segment_id);
   if (found == segments_.end()) return false;
   const SegmentReplicas& replicas = found->second;
-  if (needs_no_lock(*replicas.segment)) return !replicas.all_count();
+  if (needs_no_lock(*replicas.segment)) return !replicas.fully_replicated();
   const Hold hold(*this);
-  return !replicas.all_count();
+  return !replicas.fully_replicated();
 }
 
 /// No other backup can take a missing replica of a settled segment, but one that has a stale one

@@ -46,7 +46,7 @@ SegmentCounts SegmentReplicas::compute_counts() const {
     degraded = degraded || slot->state().optional;
   }
   return {.segments = 1,
-          .fully_replicated = all_count(),
+          .fully_replicated = fully_replicated(),
           .degraded = degraded,
           .unreplicated_bytes = published - acked};
 }

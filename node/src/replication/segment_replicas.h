@@ -80,7 +80,7 @@ struct SegmentReplicas {
   bool any(Is is) const {
     return std::ranges::any_of(slots, [&](const auto& slot) { return is(*slot); });
   }
-  bool all_count() const {
+  bool fully_replicated() const {
     return all([](const ReplicaSlot& slot) { return slot.counts(); });
   }
   bool all_closed() const {

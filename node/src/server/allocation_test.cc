@@ -369,7 +369,7 @@ struct Backup {
   /// The last answer is of the last write.
   bool acknowledged() const {
     return transport.status == StatusCode::kOk &&
-           load<wire::ReplicaReply>(transport.bytes).held == write.offset;
+           load<wire::ReplicaReply>(transport.bytes).bytes_held == write.offset;
   }
 
   static constexpr uint32_t kBytes = 128;
@@ -424,10 +424,10 @@ class WillingBackup final : public ramcloud::testing::OnlyReplies {
       last = add_call(call, 0);
       const void* head = body.front().data;
       if (header.opcode == static_cast<uint16_t>(wire::Opcode::kReplicaOpen)) {
-        reply.held = load<wire::ReplicaOpenRequest>(static_cast<const char*>(head)).length;
+        reply.bytes_held = load<wire::ReplicaOpenRequest>(static_cast<const char*>(head)).length;
       } else {
         const auto write = load<wire::ReplicaWriteRequest>(static_cast<const char*>(head));
-        reply.held = write.offset + write.length;
+        reply.bytes_held = write.offset + write.length;
       }
     }
     bool broken() const override { return false; }

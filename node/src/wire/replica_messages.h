@@ -107,7 +107,7 @@ static_assert(sizeof(ReplicaWriteRequest) == 32);
 
 /// The reply to both.
 struct __attribute__((packed)) ReplicaReply {
-  uint32_t held;  // bytes of the segment the backup has, from offset 0
+  uint32_t bytes_held;  // bytes of the segment the backup has, from offset 0
   uint32_t reserved;
 };
 static_assert(sizeof(ReplicaReply) == 8);

@@ -27,12 +27,13 @@ class Replies final : public OnlyReplies {
     for (const Slice& slice : body) {
       bytes.append(static_cast<const char*>(slice.data), slice.size);
     }
-    all_held.push_back(held());
+    all_held.push_back(bytes_held());
     statuses.push_back(code);
   }
-  uint32_t held() const {
-    return bytes.size() == sizeof(wire::ReplicaReply) ? load<wire::ReplicaReply>(bytes.data()).held
-                                                      : ~uint32_t{0};
+  uint32_t bytes_held() const {
+    return bytes.size() == sizeof(wire::ReplicaReply)
+               ? load<wire::ReplicaReply>(bytes.data()).bytes_held
+               : ~uint32_t{0};
   }
   /// True if the last answer is an error with NOTHING_WRITTEN.
   bool nothing_written() const {
