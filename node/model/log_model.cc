@@ -96,7 +96,7 @@ std::string the_head_is_switched(Schedule& schedule) {
 
 /// Creates a side log with one object, waits for its replication, and commits it. Returns the
 /// object's address.
-const char* commit_one(Model& model, Change& change) {
+const char* commit_one(Model& model, SegmentChange& change) {
   Log& log = model.log;
   while (!log.ready()) model::yield();
   SideLog side(log);
@@ -119,11 +119,11 @@ std::string segments_enter_and_leave(Schedule& schedule) {
   ++model.appending;
   schedule.actor([&] {
     Log& log = model.log;
-    Change enter;
+    SegmentChange enter;
     const char* ref = commit_one(model, enter);
     if (!log.entry(ref).verify()) model.fail("an entry that entered is damaged");
     // The first head and the survivor's segment are closed by now.
-    Change leave{.enter = {}, .leave = {log.segments().front()}};
+    SegmentChange leave{.enter = {}, .leave = {log.segments().front()}};
     Pin pin(*leave.leave.front());
     const uint64_t id = leave.leave.front()->id();
     if (log.commit(leave, Roll::kNow) != StatusCode::kOk) model.fail("commit refuses to drop");
@@ -152,7 +152,7 @@ std::string two_changes_at_once(Schedule& schedule) {
   for (int i = 0; i < 2; ++i) {
     ++model.appending;
     schedule.actor([&model] {
-      Change change;
+      SegmentChange change;
       (void)commit_one(model, change);
       if (model.log.find_segment(change.enter.front()->id()) == nullptr)
         model.fail("done, and not there");

@@ -12,8 +12,8 @@
 namespace ramcloud::log {
 namespace {
 
-/// Seglets of one slice of settle(): taking memory from the system costs about ten times as much as
-/// giving it back.
+/// Seglets of one slice of continue_resize(): taking memory from the system costs about ten times as
+/// much as giving it back.
 constexpr uint32_t kBroughtAtOnce = 32;
 constexpr uint32_t kGivenBackAtOnce = 128;
 
@@ -156,7 +156,7 @@ void Arena::lower_limit(uint32_t kept) {
   sizes_.limit = std::max(sizes_.target, std::min(sizes_.limit, sizes_.used + kept));
 }
 
-bool Arena::settle() {
+bool Arena::continue_resize() {
   const Sizes now = sizes();
   if (now.held < now.target) return grow(std::min(kBroughtAtOnce, now.target - now.held));
   if (now.held > now.limit) return give_back(std::min(kGivenBackAtOnce, now.held - now.limit));

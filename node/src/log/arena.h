@@ -66,21 +66,21 @@ class Arena {
     uint32_t limit = 0;
     uint32_t held = 0;  // that have memory: in segments or free, also above the limit
     uint32_t used = 0;  // in segments
-    bool settled() const { return limit == target && held == target; }
+    bool at_target() const { return limit == target && held == target; }
   };
   Sizes sizes() const;
   /// False with reserved huge pages: the size does not change.
   bool resizable() const { return resizable_; }
   /// In whole segments, at least one and at most most_segments(). Memory that exists already counts
-  /// at once; settle() gets the rest from the system. lower_limit() lowers the limit. Called by one
-  /// thread at a time, as is settle().
+  /// at once; continue_resize() gets the rest from the system. lower_limit() lowers the limit. Called
+  /// by one thread at a time, as is continue_resize().
   void set_target(uint32_t segments);
   /// Lowers the limit towards a lower target, so far that `kept` seglets stay free.
   void lower_limit(uint32_t kept);
   /// A slice of work: gets some of the missing memory from the system, or gives back some that is
   /// above the limit. False: there is nothing to do now. If the system has no memory for growth,
   /// logs that, and the present size becomes the target.
-  bool settle();
+  bool continue_resize();
   /// @}
 
   struct Location {
@@ -136,7 +136,7 @@ class Arena {
   Mapping owners_mapping_;  // for most_seglets_; the system adds pages on first use
   Owner* owners_ = nullptr;
 
-  // Used by set_target() and settle() only.
+  // Used by set_target() and continue_resize() only.
   uint32_t opened_ = 0;                  // seglets from the start that may be touched
   std::vector<uint32_t> without_pages_;  // indexes of opened seglets that have none
 

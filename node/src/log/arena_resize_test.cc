@@ -25,8 +25,8 @@ Arena::Options options(uint64_t most_segments = kMost, bool prefault = false) {
       .try_huge_pages = false, .prefault = prefault, .most_bytes = most_segments * kSegmentBytes};
 }
 
-void settle(Arena& arena) {
-  while (arena.settle()) {
+void continue_resize(Arena& arena) {
+  while (arena.continue_resize()) {
   }
 }
 
@@ -69,11 +69,11 @@ TEST(ArenaResize, GrowsIntoAddressSpaceThatWasReserved) {
   EXPECT_EQ(arena.most_segments(), kMost);
   arena.set_target(5);
   EXPECT_EQ(arena.total_segments(), 2u) << "memory that is not there yet is not counted";
-  ASSERT_TRUE(arena.settle());
+  ASSERT_TRUE(arena.continue_resize());
   EXPECT_GT(arena.total_seglets(), 2 * kWhole) << "in slices";
   EXPECT_LT(arena.total_seglets(), 5 * kWhole);
-  settle(arena);
-  EXPECT_TRUE(arena.sizes().settled());
+  continue_resize(arena);
+  EXPECT_TRUE(arena.sizes().at_target());
   EXPECT_EQ(arena.free_seglets(), 5 * kWhole);
   std::vector<std::unique_ptr<Marked>> all;
   for (uint64_t i = 0; i < 5; ++i) all.push_back(std::make_unique<Marked>(arena, kWhole, i));
@@ -92,11 +92,11 @@ TEST(ArenaResize, WhatIsGivenBackIsZeroWhenItComesAgain) {
   }
   arena.set_target(1);
   arena.lower_limit(0);
-  settle(arena);
+  continue_resize(arena);
   EXPECT_EQ(arena.sizes().held, kWhole);
   EXPECT_TRUE(all[0]->intact());
   arena.set_target(4);
-  settle(arena);
+  continue_resize(arena);
   std::array<char*, 3 * kWhole> again{};
   Segment segment;
   ASSERT_TRUE(arena.allocate(segment, again));
@@ -114,9 +114,9 @@ TEST(ArenaResize, TheLimitSinksWithWhatIsFreed) {
   EXPECT_EQ(arena.total_seglets(), 8 * kWhole) << "until it is known what must stay free";
   arena.lower_limit(kWhole);
   EXPECT_EQ(arena.total_seglets(), 5 * kWhole);
-  settle(arena);
+  continue_resize(arena);
   EXPECT_EQ(arena.sizes().held, 5 * kWhole);
-  EXPECT_FALSE(arena.sizes().settled());
+  EXPECT_FALSE(arena.sizes().at_target());
   Marked e(arena, kWhole, 5);
   EXPECT_TRUE(e.got());
   EXPECT_FALSE(Marked(arena, 1, 6).got()) << "not above the limit";
@@ -126,8 +126,8 @@ TEST(ArenaResize, TheLimitSinksWithWhatIsFreed) {
   arena.lower_limit(kWhole);
   EXPECT_EQ(arena.total_seglets(), 3 * kWhole);
   EXPECT_EQ(arena.free_seglets(), kWhole);
-  settle(arena);
-  EXPECT_TRUE(arena.sizes().settled());
+  continue_resize(arena);
+  EXPECT_TRUE(arena.sizes().at_target());
   EXPECT_TRUE(d.intact() && e.intact());
 }
 
@@ -135,14 +135,14 @@ TEST(ArenaResize, AnotherTargetTakesTheFirstOnesPlace) {
   Arena arena(8 * uint64_t{kSegmentBytes}, options());
   arena.set_target(2);
   arena.lower_limit(0);
-  ASSERT_TRUE(arena.settle());
+  ASSERT_TRUE(arena.continue_resize());
   const uint32_t held = arena.sizes().held;
   ASSERT_LT(held, 8 * kWhole);
   ASSERT_GT(held, 4 * kWhole);
   arena.set_target(4);
   EXPECT_EQ(arena.total_seglets(), 4 * kWhole) << "what was not given back is used again at once";
-  settle(arena);
-  EXPECT_TRUE(arena.sizes().settled());
+  continue_resize(arena);
+  EXPECT_TRUE(arena.sizes().at_target());
 }
 
 /// Random allocations, frees and resizes, against a model of the owners.
@@ -175,7 +175,7 @@ TEST(ArenaResize, KeepsWhatIsUsedWhateverTheLimitDoes) {
       } else if (what == 8) {
         arena.lower_limit(static_cast<uint32_t>(random.below(2 * kWhole)));
       } else {
-        (void)arena.settle();
+        (void)arena.continue_resize();
       }
       const Arena::Sizes now = arena.sizes();
       ASSERT_EQ(now.used, used);
@@ -220,7 +220,7 @@ TEST(ArenaResize, ThreadsTakeAndFreeBesideIt) {
     arena.set_target(static_cast<uint32_t>(2 + random.below(kMost - 1)));
     for (int slice = 0; slice < 20; ++slice) {
       arena.lower_limit(static_cast<uint32_t>(random.below(kWhole)));
-      (void)arena.settle();
+      (void)arena.continue_resize();
       const Arena::Sizes now = arena.sizes();
       EXPECT_LE(now.used, now.limit);
       EXPECT_LE(now.limit, now.held);
@@ -230,8 +230,8 @@ TEST(ArenaResize, ThreadsTakeAndFreeBesideIt) {
   for (std::thread& thread : threads) thread.join();
   arena.set_target(1);
   arena.lower_limit(0);
-  settle(arena);
-  EXPECT_TRUE(arena.sizes().settled());
+  continue_resize(arena);
+  EXPECT_TRUE(arena.sizes().at_target());
   EXPECT_EQ(arena.sizes().used, 0u);
 }
 

@@ -51,7 +51,7 @@ class Copying final : public CleaningWork {
     if (next_ < victims_.size()) return copy(*victims_[next_++]) ? Progress::kMore : fail();
     side_.close();
     if (!side_.all_durable()) return Progress::kWaits;
-    if (change_.state.load() == Change::State::kNew) {
+    if (change_.state.load() == SegmentChange::State::kNew) {
       change_.enter = side_.segments();
       change_.leave = victims_;
       EXPECT_EQ(keys_.log.commit(change_, now_ ? Roll::kNow : Roll::kNext), StatusCode::kOk);
@@ -63,7 +63,8 @@ class Copying final : public CleaningWork {
   }
   void commit_now() override {
     now_ = true;
-    if (change_.state.load() != Change::State::kWaiting || !keys_.log.withdraw(change_)) return;
+    if (change_.state.load() != SegmentChange::State::kWaiting || !keys_.log.withdraw(change_))
+      return;
     EXPECT_EQ(keys_.log.commit(change_, Roll::kNow), StatusCode::kOk);
   }
   Result result() const override { return result_; }
@@ -105,7 +106,7 @@ class Copying final : public CleaningWork {
   Keys& keys_;
   std::vector<Segment*> victims_;
   SideLog side_;
-  Change change_;
+  SegmentChange change_;
   std::map<std::string, const char*> moved_;
   size_t next_ = 0;
   bool now_ = false;

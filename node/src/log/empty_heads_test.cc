@@ -83,7 +83,7 @@ TEST(EmptyHeads, OneThatLeftWithAnAbandonedHeadIsFreedWithTheFreshOne) {
     ASSERT_EQ(append_object(t.log, 1, 1, "k", kMiBValue), StatusCode::kOk);
   }
   t.replicator.finish_open(3);
-  Change change;
+  SegmentChange change;
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
   EXPECT_EQ(digest_of(*t.log.find_segment(4)), (Ids{2, 4}));
   EXPECT_THAT(t.replicator.events, Not(Contains("removed 1"))) << "2 is open, and names 1";
@@ -106,7 +106,7 @@ TEST(EmptyHeads, CleaningDoesNotTakeThem) {
 TEST(EmptyHeads, WhatAWaitingChangeTakesOutLeavesOnce) {
   TestLog t(8);
   ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
-  Change change{.enter = {}, .leave = {t.log.find_segment(1)}};
+  SegmentChange change{.enter = {}, .leave = {t.log.find_segment(1)}};
   ASSERT_EQ(t.log.commit(change, Roll::kNext), StatusCode::kOk);
   ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
   ASSERT_TRUE(change.done());

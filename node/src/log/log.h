@@ -135,7 +135,7 @@ struct LogStatistics {
 
 /// Segments that enter and leave the log together, with one digest: all of them or none, even in a
 /// crash. The caller of commit() keeps it until it is done or withdrawn.
-struct Change {
+struct SegmentChange {
   std::vector<Segment*> enter;  // side segments, closed durable
   std::vector<Segment*> leave;  // of the log, closed durable; commit() puts them in order of ids
 
@@ -197,11 +197,11 @@ class Log {
   ///                      emergency head
   ///   INVALID_ARGUMENT   not one of this log's side segments or segments, not closed durable, or
   ///                     in a change that waits
-  StatusCode commit(Change& change, Roll roll);
+  StatusCode commit(SegmentChange& change, Roll roll);
   /// Takes a change back that waits. False: a digest has it; it will be done.
-  bool withdraw(Change& change);
+  bool withdraw(SegmentChange& change);
   /// Makes a committed change stop waiting for the next head, or for the present one to be full.
-  void hurry(Change& change);
+  void hurry(SegmentChange& change);
   /// A replay of this log may find a segment with this id: now, or once waiting changes are
   /// committed. Once false, it stays false. (After a segment left, it is true for a while.)
   bool may_be_found(uint64_t segment_id) const;
@@ -286,12 +286,13 @@ class Log {
   };
   /// `live_bytes`: bytes of live objects in the log.
   Sizes sizes(uint64_t live_bytes) const;
-  /// Sets the target size, rounded down to whole segments. settle() moves the log there.
+  /// Sets the target size, rounded down to whole segments. continue_resize() moves the log there.
   ///   INVALID_ARGUMENT  below `least` or above `most`; the message names both. Nothing changes.
   ///   UNSUPPORTED       the log is in reserved huge pages, so its size is fixed
   Status resize(uint64_t bytes, uint64_t live_bytes);
-  /// A slice of work towards the target, as Arena::settle(). One thread at a time, with resize().
-  bool settle();
+  /// A slice of work towards the target, as Arena::continue_resize(). One thread at a time, with
+  /// resize().
+  bool continue_resize();
   /// How many of `segments` are reserved for survivors if the log is cleaned: a hundredth. So a
   /// pass in a large log that is nearly full of live bytes has enough room.
   static uint32_t segments_for_survivors(uint32_t segments);
@@ -412,7 +413,7 @@ class Log {
   void close_head(Events& events) RC_REQUIRES(lock_);
   void begin_switch(Events& events) RC_REQUIRES(lock_);
   void advance(Events& events) RC_REQUIRES(lock_);
-  bool can_commit(const Change& change) const RC_REQUIRES(lock_);
+  bool can_commit(const SegmentChange& change) const RC_REQUIRES(lock_);
   bool in_waiting_change(const Segment* segment) const RC_REQUIRES(lock_);
   void retire(Segment& segment, Events& events) RC_REQUIRES(lock_);
   void reclaim_locked(const std::vector<Segment*>& retired) RC_REQUIRES(lock_);
@@ -488,15 +489,15 @@ class Log {
   uint32_t taken_seglets_ RC_GUARDED_BY(lock_) = 0;      // of the segments that take_retired()
                                                          // returned
   Atomic<bool> has_retired_{false};                      // retired_ is not empty
-  std::vector<Change*> waiting_ RC_GUARDED_BY(lock_);    // wait for a fresh head
-  std::vector<Change*> carried_ RC_GUARDED_BY(lock_);    // in the digest of next_
-  std::vector<Segment*> empty_ RC_GUARDED_BY(lock_);     // heads closed empty, which leave with the
-                                                         // next digest
-  std::vector<Segment*> leaving_ RC_GUARDED_BY(lock_);   // segments that left with the digest of
-                                                         // next_
-  bool roll_now_ RC_GUARDED_BY(lock_) = false;           // a waiting change wants a head of its own
-  bool switch_now_ RC_GUARDED_BY(lock_) = false;         // a carried change does not wait for the
-                                                         // present head to be full
+  std::vector<SegmentChange*> waiting_ RC_GUARDED_BY(lock_);  // wait for a fresh head
+  std::vector<SegmentChange*> carried_ RC_GUARDED_BY(lock_);  // in the digest of next_
+  std::vector<Segment*> empty_ RC_GUARDED_BY(lock_);    // heads closed empty, which leave with the
+                                                        // next digest
+  std::vector<Segment*> leaving_ RC_GUARDED_BY(lock_);  // segments that left with the digest of
+                                                        // next_
+  bool roll_now_ RC_GUARDED_BY(lock_) = false;          // a waiting change wants a head of its own
+  bool switch_now_ RC_GUARDED_BY(lock_) = false;        // a carried change does not wait for the
+                                                        // present head to be full
   std::string digest_ RC_GUARDED_BY(lock_);   // its capacity is kept, so that a head switch
                                               // allocates nothing
   std::string tablets_ RC_GUARDED_BY(lock_);  // likewise

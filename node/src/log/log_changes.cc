@@ -22,7 +22,7 @@ bool contains_by_id(const std::vector<Segment*>& list, const Segment* segment) {
 
 // ---- changes
 
-StatusCode Log::commit(Change& change, Roll roll) {
+StatusCode Log::commit(SegmentChange& change, Roll roll) {
   Events events;
   std::ranges::sort(change.leave, {}, &Segment::id);
   {
@@ -32,7 +32,7 @@ StatusCode Log::commit(Change& change, Roll roll) {
         !pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites))) {
       return StatusCode::kOutOfMemory;
     }
-    change.state.store(Change::State::kWaiting, std::memory_order_release);
+    change.state.store(SegmentChange::State::kWaiting, std::memory_order_release);
     waiting_.push_back(&change);
     roll_now_ = roll_now_ || roll == Roll::kNow;
     advance(events);
@@ -43,12 +43,12 @@ StatusCode Log::commit(Change& change, Roll roll) {
 
 /// Carried changes are not looked at: their segments are already in segments_, or have left it.
 bool Log::in_waiting_change(const Segment* segment) const {
-  return std::ranges::any_of(waiting_, [segment](const Change* change) {
+  return std::ranges::any_of(waiting_, [segment](const SegmentChange* change) {
     return contains(change->enter, segment) || contains(change->leave, segment);
   });
 }
 
-bool Log::can_commit(const Change& change) const {
+bool Log::can_commit(const SegmentChange& change) const {
   const auto may_enter = [this](const Segment* segment) RC_NO_THREAD_SAFETY_ANALYSIS {
     return segment->side() && segment->closed_durable() && contains(others_, segment) &&
            !contains(retired_, segment) && !in_waiting_change(segment);
@@ -59,27 +59,27 @@ bool Log::can_commit(const Change& change) const {
   };
   return std::ranges::all_of(change.enter, may_enter) &&
          std::ranges::all_of(change.leave, may_leave) &&
-         change.state.load(std::memory_order_relaxed) == Change::State::kNew;
+         change.state.load(std::memory_order_relaxed) == SegmentChange::State::kNew;
 }
 
-bool Log::withdraw(Change& change) {
+bool Log::withdraw(SegmentChange& change) {
   SpinGuard guard(lock_);
   const auto at = std::ranges::find(waiting_, &change);
   if (at == waiting_.end()) return false;
   waiting_.erase(at);
   if (waiting_.empty()) roll_now_ = false;
-  change.state.store(Change::State::kNew, std::memory_order_release);
+  change.state.store(SegmentChange::State::kNew, std::memory_order_release);
   return true;
 }
 
-void Log::hurry(Change& change) {
+void Log::hurry(SegmentChange& change) {
   Events events;
   {
     SpinGuard guard(lock_);
-    const Change::State state = change.state.load(std::memory_order_relaxed);
-    if (state == Change::State::kWaiting) roll_now_ = true;
+    const SegmentChange::State state = change.state.load(std::memory_order_relaxed);
+    if (state == SegmentChange::State::kWaiting) roll_now_ = true;
     // Without a head, the head that carries the change takes data next anyway.
-    if (state == Change::State::kCarried && head_ != nullptr) switch_now_ = true;
+    if (state == SegmentChange::State::kCarried && head_ != nullptr) switch_now_ = true;
     advance(events);
   }
   deliver(events);
@@ -108,7 +108,7 @@ std::vector<uint64_t> Log::ids_that_may_be_found() const {
 /// Puts the waiting changes into the digest of the head that is opened now. No other head is opened
 /// before this one takes data.
 void Log::carry_changes() {
-  for (Change* change : waiting_) {
+  for (SegmentChange* change : waiting_) {
     for (Segment* segment : change->enter) {
       segments_.insert(std::ranges::upper_bound(segments_, segment->id(), {}, &Segment::id),
                        segment);
@@ -117,7 +117,7 @@ void Log::carry_changes() {
     std::erase_if(segments_,
                   [change](Segment* segment) { return contains_by_id(change->leave, segment); });
     others_.insert(others_.end(), change->leave.begin(), change->leave.end());
-    change->state.store(Change::State::kCarried, std::memory_order_release);
+    change->state.store(SegmentChange::State::kCarried, std::memory_order_release);
   }
   carried_.insert(carried_.end(), waiting_.begin(), waiting_.end());
   waiting_.clear();
@@ -160,13 +160,13 @@ void Log::close_abandoned(Events& events) {
 /// The head whose digest has the changes takes data, so the head before it is closed on its
 /// replicas: no other digest can decide.
 void Log::finish_changes(Events& events) {
-  for (Change* change : carried_) {
+  for (SegmentChange* change : carried_) {
     for (const Segment* segment : change->enter) changed_segments_.mark(segment->number());
     for (Segment* segment : change->leave) {
       retire(*segment, events);
       changed_segments_.mark(segment->number());
     }
-    change->state.store(Change::State::kDone, std::memory_order_release);
+    change->state.store(SegmentChange::State::kDone, std::memory_order_release);
   }
   carried_.clear();
   for (Segment* segment : leaving_) retire(*segment, events);

@@ -51,7 +51,7 @@ struct FullLog : TestLog {
     while (remove() == StatusCode::kOk) replicator.finish_all();
   }
   /// A pass that frees the log's first segments completely.
-  Change leaving(size_t count) {
+  SegmentChange leaving(size_t count) {
     const auto segments = log.segments();
     return {.enter = {}, .leave = {segments.begin(), segments.begin() + static_cast<int>(count)}};
   }
@@ -99,7 +99,7 @@ TEST(LogMemory, APassCanBeCommittedWithoutASegmentForTheHead) {
   while (append_to(survivors, kMiBValue) == StatusCode::kOk) {
   }
   survivors.close();
-  Change change = t.leaving(5);
+  SegmentChange change = t.leaving(5);
   change.enter = survivors.release();
   const uint64_t before = t.log.head().segment_id();
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
@@ -128,7 +128,7 @@ TEST(LogMemory, APassCanBeCommittedWithoutASegmentForTheHead) {
 TEST(LogMemory, AnEmergencyHeadDecidesNothingOnceTheNextHasData) {
   FullLog t(false);
   t.use_reserve_up();
-  Change change = t.leaving(3);
+  SegmentChange change = t.leaving(3);
   t.replicator.events.clear();
   const uint64_t last = t.log.head().segment_id();
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
@@ -170,7 +170,7 @@ TEST(LogMemory, EmergencyHeadsTakeTurnsUntilASegmentIsFree) {
     // It frees as much as it takes.
     ASSERT_EQ(append_to(survivors, kMiBValue), StatusCode::kOk) << pass;
     survivors.close();
-    Change change;
+    SegmentChange change;
     change.enter = survivors.release();
     if (pass > 0) {
       for (Segment* segment : t.log.segments()) {
@@ -252,7 +252,7 @@ TEST(LogMemory, WhatCouldBeCleanedIsTold) {
   ASSERT_EQ(append_to(side, "v"), StatusCode::kOk);
   side.close();
   const uint64_t survivor = side.segments().front()->id();
-  Change change{.enter = side.release(), .leave = {t.log.find_segment(1)}};
+  SegmentChange change{.enter = side.release(), .leave = {t.log.find_segment(1)}};
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
   ASSERT_TRUE(change.done());
   EXPECT_THAT(taken(), testing::IsSupersetOf({uint64_t{0}, survivor}));
@@ -263,7 +263,7 @@ TEST(LogMemory, SaysWhatIsFreeAndWhatLeaves) {
   EXPECT_EQ(t.log.memory().total_seglets, 8 * kWhole);
   EXPECT_EQ(t.log.memory().leaving_seglets, 0u);
   const auto before = t.log.memory();
-  Change change = t.leaving(2);
+  SegmentChange change = t.leaving(2);
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
   EXPECT_GE(t.log.memory().leaving_seglets, kWhole);
   EXPECT_GE(t.log.memory().segments, before.segments);

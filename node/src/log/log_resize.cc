@@ -79,8 +79,8 @@ Status Log::resize(uint64_t bytes, uint64_t live_bytes) {
   return {};
 }
 
-bool Log::settle() {
-  const bool more = arena_.settle();
+bool Log::continue_resize() {
+  const bool more = arena_.continue_resize();
   Events events;
   {
     SpinGuard guard(lock_);

@@ -35,14 +35,14 @@ struct ResizedLog : TestLog {
     const char* ref = nullptr;
     return log.append(std::span(&tombstone.source, 1), true, appended, &ref);
   }
-  void settle() {
-    while (log.settle()) {
+  void continue_resize() {
+    while (log.continue_resize()) {
     }
   }
   /// Cleans like a pass that frees the log's first segments completely.
   void clean(size_t count) {
     const auto segments = log.segments();
-    Change change{.enter = {}, .leave = {segments.begin(), segments.begin() + int(count)}};
+    SegmentChange change{.enter = {}, .leave = {segments.begin(), segments.begin() + int(count)}};
     ASSERT_EQ(log.commit(change, Roll::kNow), StatusCode::kOk);
     ASSERT_TRUE(change.done());
     reclaim();
@@ -56,7 +56,7 @@ TEST(LogResize, GrowsWhileItIsUsed) {
   const size_t before = t.log.segments().size();
   ASSERT_TRUE(t.log.resize(24 * kSegment, 0).ok());
   EXPECT_FALSE(t.log.sizes(0).done());
-  t.settle();
+  t.continue_resize();
   EXPECT_TRUE(t.log.sizes(0).done());
   EXPECT_EQ(t.log.statistics().total_segments, 24u);
   EXPECT_EQ(t.log.most_segments(), t.log.most_segments_ever());
@@ -94,7 +94,7 @@ TEST(LogResize, WithoutCleaningOnlyWhatIsFreeCanGo) {
   const uint64_t least = t.log.sizes(0).least;
   ASSERT_LT(least, 16 * kSegment);
   ASSERT_TRUE(t.log.resize(least, 0).ok());
-  t.settle();
+  t.continue_resize();
   EXPECT_TRUE(t.log.sizes(0).done()) << "without anybody's help";
   EXPECT_EQ(t.append(), StatusCode::kOk);
 }
@@ -105,7 +105,7 @@ TEST(LogResize, NobodyGetsMemoryThatIsToGo) {
   ResizedLog t;
   t.fill();
   ASSERT_TRUE(t.log.resize(8 * kSegment, 0).ok());
-  t.settle();
+  t.continue_resize();
   const Arena::Sizes full = t.arena.sizes();
   EXPECT_GT(full.limit, full.target);
   EXPECT_EQ(t.log.memory().excess_seglets, full.limit - full.target);
@@ -145,7 +145,7 @@ TEST(LogResize, ShrinksWithWhatComesBack) {
   uint64_t limit = t.log.sizes(0).limit;
   for (int pass = 0; pass < 40 && !t.log.sizes(0).done(); ++pass) {
     t.clean(1);
-    t.settle();
+    t.continue_resize();
     const Log::Sizes now = t.log.sizes(0);
     ASSERT_LE(now.limit, limit) << "it only sinks";
     ASSERT_GE(now.limit, now.target);
@@ -167,15 +167,15 @@ TEST(LogResize, APinnedSegmentKeepsItsPages) {
   Pin pin = t.log.pin(t.log.entry(address));
   ASSERT_TRUE(t.log.resize(8 * kSegment, 0).ok());
   t.clean(t.log.segments().size() - 2);  // without the head, and the next one, which is for deletes
-  t.settle();
+  t.continue_resize();
   t.reclaim();
-  t.settle();
+  t.continue_resize();
   EXPECT_TRUE(t.log.entry(address).verify());
   const uint32_t used = t.arena.sizes().used;
   pin.release();
   t.reclaim();
   EXPECT_LT(t.arena.sizes().used, used);
-  t.settle();
+  t.continue_resize();
   EXPECT_TRUE(t.log.sizes(0).done());
 }
 
@@ -188,7 +188,7 @@ TEST(LogResize, ReservesFollow) {
                           t.log.must_stay_free(MemoryPurpose::kSurvivors);
   EXPECT_EQ(before, 2 * kWhole) << "as the test wants it";
   ASSERT_TRUE(t.log.resize(24 * kSegment, 0).ok());
-  t.settle();
+  t.continue_resize();
   EXPECT_EQ(t.log.must_stay_free(MemoryPurpose::kDeletes) -
                 t.log.must_stay_free(MemoryPurpose::kSurvivors),
             kWhole);

@@ -88,7 +88,7 @@ TEST(SideLog, EntersWithAFreshHeadAndTheOneOpenedAheadIsClosedEmpty) {
   SideLog side(t.log);
   t.fill(side);
   t.replicator.events.clear();
-  Change change;
+  SegmentChange change;
   change.enter = side.segments();
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
   EXPECT_THAT(t.replicator.events, ElementsAre("open 4"));
@@ -124,10 +124,10 @@ TEST(SideLog, RidesTheNextHeadThatIsOpenedAnyway) {
   SideLog side(t.log);
   ASSERT_EQ(append_to(side, 7, "side", "value"), StatusCode::kOk);
   side.close();
-  Change change;
+  SegmentChange change;
   change.enter = side.release();
   ASSERT_EQ(t.log.commit(change, Roll::kNext), StatusCode::kOk);
-  EXPECT_EQ(change.state.load(), Change::State::kWaiting);
+  EXPECT_EQ(change.state.load(), SegmentChange::State::kWaiting);
   while (!change.done()) {
     ASSERT_EQ(append_object(t.log, 1, 1, "k", kMiBValue), StatusCode::kOk);
     ASSERT_LT(t.log.head().segment_id(), 4u);
@@ -142,16 +142,16 @@ TEST(SideLog, SeveralChangesShareAHeadAndOneThatComesLateHasTheNext) {
   SideLog first(t.log), second(t.log), late(t.log);
   t.fill(first);
   t.fill(second);
-  Change a, b, c;
+  SegmentChange a, b, c;
   a.enter = first.segments();
   b.enter = second.segments();
   ASSERT_EQ(t.log.commit(a, Roll::kNext), StatusCode::kOk);
   ASSERT_EQ(t.log.commit(b, Roll::kNow), StatusCode::kOk);
-  EXPECT_EQ(a.state.load(), Change::State::kCarried);
+  EXPECT_EQ(a.state.load(), SegmentChange::State::kCarried);
   t.fill(late);
   c.enter = late.segments();
   ASSERT_EQ(t.log.commit(c, Roll::kNow), StatusCode::kOk);
-  EXPECT_EQ(c.state.load(), Change::State::kWaiting);
+  EXPECT_EQ(c.state.load(), SegmentChange::State::kWaiting);
   t.replicator.finish_all();
   EXPECT_TRUE(a.done() && b.done() && c.done());
   const auto segments = t.log.segments();
@@ -193,16 +193,16 @@ struct CarriesAChange : OpenedAhead {
     EXPECT_EQ(log.commit(patient, Roll::kNext), StatusCode::kOk);
     EXPECT_EQ(log.roll_head(), StatusCode::kOk);
     replicator.finish_all();
-    while (patient.state.load() == Change::State::kWaiting) {
+    while (patient.state.load() == SegmentChange::State::kWaiting) {
       EXPECT_EQ(append_object(log, 1, 1, "k", kMiBValue), StatusCode::kOk);
     }
     replicator.finish_all();
-    EXPECT_EQ(patient.state.load(), Change::State::kCarried);
+    EXPECT_EQ(patient.state.load(), SegmentChange::State::kCarried);
     fill(second);
     late.enter = second.release();
   }
   SideLog first{log}, second{log};
-  Change patient, late;
+  SegmentChange patient, late;
 };
 
 /// A recovery is committed meanwhile, and nobody writes any more.
@@ -235,7 +235,7 @@ TEST(SideLog, SegmentsLeaveWhenNoDigestWithThemCanDecide) {
   SideLog side(t.log);
   ASSERT_EQ(append_to(side, 7, "survivor", "value"), StatusCode::kOk);
   side.close();
-  Change change{.enter = side.release(), .leave = {second}};
+  SegmentChange change{.enter = side.release(), .leave = {second}};
   ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
   ASSERT_TRUE(change.done());
   EXPECT_EQ(t.log.find_segment(2), nullptr);
@@ -265,7 +265,7 @@ TEST(SideLog, MemoryComesBackWhenSegmentsComeAndGo) {
     SideLog side(t.log);
     ASSERT_EQ(append_to(side, 7, "survivor", kMiBValue), StatusCode::kOk) << round;
     side.close();
-    Change change;
+    SegmentChange change;
     change.enter = side.release();
     if (const auto segments = t.log.segments(); segments.front()->closed_durable()) {
       change.leave = {segments.begin(), segments.end() - 1};
@@ -301,10 +301,10 @@ TEST(SideLog, KeepsTheReserveForDeletes) {
   EXPECT_EQ(status, StatusCode::kOutOfMemory);
   EXPECT_EQ(t.log.statistics().free_segments, 1u);
   side.close();
-  Change change;
+  SegmentChange change;
   change.enter = side.segments();
   EXPECT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOutOfMemory);
-  EXPECT_EQ(change.state.load(), Change::State::kNew);
+  EXPECT_EQ(change.state.load(), SegmentChange::State::kNew);
 }
 
 TEST(SideLog, AChangeThatWaitsCanBeTakenBackAndWaitsForMemory) {
@@ -312,15 +312,15 @@ TEST(SideLog, AChangeThatWaitsCanBeTakenBackAndWaitsForMemory) {
   SideLog side(t.log);
   ASSERT_EQ(append_to(side, 7, "side", kMiBValue), StatusCode::kOk);
   side.close();
-  Change change;
+  SegmentChange change;
   change.enter = side.segments();
   ASSERT_EQ(t.log.commit(change, Roll::kNext), StatusCode::kOk);
   EXPECT_EQ(t.log.commit(change, Roll::kNext), StatusCode::kInvalidArgument) << "twice";
   EXPECT_TRUE(t.log.withdraw(change));
   EXPECT_FALSE(t.log.withdraw(change));
-  EXPECT_EQ(change.state.load(), Change::State::kNew);
+  EXPECT_EQ(change.state.load(), SegmentChange::State::kNew);
   EXPECT_EQ(t.log.roll_head(), StatusCode::kOk);
-  EXPECT_EQ(change.state.load(), Change::State::kNew);
+  EXPECT_EQ(change.state.load(), SegmentChange::State::kNew);
 }
 
 TEST(SideLog, OnlyWhatIsDurableAndOfThisLogEnters) {
@@ -328,16 +328,16 @@ TEST(SideLog, OnlyWhatIsDurableAndOfThisLogEnters) {
   SideLog side(t.log);
   ASSERT_EQ(append_to(side, 7, "side", "value"), StatusCode::kOk);
   side.close();
-  Change change;
+  SegmentChange change;
   change.enter = side.segments();
   EXPECT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kInvalidArgument) << "not durable";
-  Change leaving{.enter = {}, .leave = {t.log.find_segment(1)}};
+  SegmentChange leaving{.enter = {}, .leave = {t.log.find_segment(1)}};
   EXPECT_EQ(t.log.commit(leaving, Roll::kNow), StatusCode::kInvalidArgument) << "the head";
-  Change head{.enter = {t.log.find_segment(1)}, .leave = {}};
+  SegmentChange head{.enter = {t.log.find_segment(1)}, .leave = {}};
   EXPECT_EQ(t.log.commit(head, Roll::kNow), StatusCode::kInvalidArgument) << "no side segment";
   const Segment* aborted = side.segments().front();
   side.abort();
-  Change gone{.enter = {const_cast<Segment*>(aborted)}, .leave = {}};
+  SegmentChange gone{.enter = {const_cast<Segment*>(aborted)}, .leave = {}};
   EXPECT_EQ(t.log.commit(gone, Roll::kNow), StatusCode::kInvalidArgument) << "aborted";
 }
 
@@ -347,7 +347,7 @@ TEST(SideLog, NothingLeavesByTwoChanges) {
   ASSERT_EQ(append_object(t.log, 1, 1, "k", "v"), StatusCode::kOk);
   ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
   Segment* leaves = t.log.find_segment(1);
-  Change one{.enter = {}, .leave = {leaves}}, other{.enter = {}, .leave = {leaves}};
+  SegmentChange one{.enter = {}, .leave = {leaves}}, other{.enter = {}, .leave = {leaves}};
   ASSERT_EQ(t.log.commit(one, Roll::kNext), StatusCode::kOk);
   EXPECT_EQ(t.log.commit(other, Roll::kNow), StatusCode::kInvalidArgument);
   ASSERT_EQ(t.log.roll_head(), StatusCode::kOk);
@@ -398,7 +398,7 @@ TEST(SideLog, ACrashAtAnyStepFindsAWholeLogWithTheChangeOrWithout) {
     Random random(seed);
     SideLog side(t.log);
     t.fill(side);
-    Change change;
+    SegmentChange change;
     change.enter = side.release();
     ASSERT_EQ(t.log.commit(change, Roll::kNow), StatusCode::kOk);
     const uint64_t steps = random.below(30);

@@ -47,14 +47,14 @@ class MultiServiceTest : public testing::MasterFixture<RecordedReplies> {
     for (const auto& operation : operations) body += operation;
     return body;
   }
-  void settle() {
+  void make_all_durable() {
     parts_.replicator.finish_all();
     replies_.on_turn();
   }
   void finish() {
     while (service_.on_turn()) {
     }
-    if (durable_at_once_) settle();
+    if (durable_at_once_) make_all_durable();
   }
   static std::vector<One> parse(const RecordedReplies::Reply& reply) {
     EXPECT_EQ(reply.status, StatusCode::kOk);
@@ -122,7 +122,7 @@ TEST_F(MultiServiceTest, LargeMessagesAreDoneInSlices) {
   // Another large one takes turns with it, and a small one overtakes both.
   const uint64_t second = send(kWrite, message(operations));
   const uint64_t small = send(kRead, message({keyed(1, "k0")}));
-  settle();
+  make_all_durable();
   EXPECT_TRUE(transport_.by_call.contains(small));
   EXPECT_FALSE(transport_.by_call.contains(large));
   int turns = 0;
@@ -130,7 +130,7 @@ TEST_F(MultiServiceTest, LargeMessagesAreDoneInSlices) {
     ++turns;
     if (turns == 2) EXPECT_EQ(store_.object_count(1), 2 * MultiService::kSliceChanges);
   }
-  settle();
+  make_all_durable();
   const int slices = (100 - 1) / static_cast<int>(MultiService::kSliceChanges);  // after the first
   EXPECT_EQ(turns, 2 * slices);
   EXPECT_EQ(parse(transport_.by_call[large]).size(), 100u);
@@ -324,7 +324,7 @@ class MultiServiceHeldTest : public MultiServiceTest {
 TEST_F(MultiServiceHeldTest, RepliesWaitForTheNewestOfWhatTheyDependOn) {
   const uint64_t write = send(kWrite, message({written(1, "a", "1"), written(1, "b", "2")}));
   EXPECT_FALSE(transport_.by_call.contains(write));
-  settle();
+  make_all_durable();
   ASSERT_TRUE(transport_.by_call.contains(write));
 
   // Old objects, a fresh absence: the reply waits for the delete.
@@ -336,7 +336,7 @@ TEST_F(MultiServiceHeldTest, RepliesWaitForTheNewestOfWhatTheyDependOn) {
   EXPECT_FALSE(transport_.by_call.contains(remove));
   EXPECT_FALSE(transport_.by_call.contains(read));
   EXPECT_FALSE(transport_.by_call.contains(refused));
-  settle();
+  make_all_durable();
   EXPECT_EQ(parse(transport_.by_call[read])[1].status, StatusCode::kNotFound);
   EXPECT_EQ(parse(transport_.by_call[refused])[0].status, StatusCode::kExists);
 
@@ -355,7 +355,7 @@ TEST_F(MultiServiceHeldTest, AHeadThatIsNotReadyLeavesTheRest) {
     finish();
     replies_.on_turn();
   }
-  settle();
+  make_all_durable();
   bool stopped = false;
   for (const auto& [call, reply] : transport_.by_call) {
     if (reply.status == StatusCode::kRetry) {

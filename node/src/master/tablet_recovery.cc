@@ -62,7 +62,7 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
 
 TabletRecovery::~TabletRecovery() {
   // A digest names the side segments, so this recovery must not free them.
-  if (change_.state.load() == log::Change::State::kCarried) (void)replay_.side().release();
+  if (change_.state.load() == log::SegmentChange::State::kCarried) (void)replay_.side().release();
   if (!log_.withdraw(change_)) return;
   for (const log::Segment* segment : change_.leave) tools_.store.cleaned().give_up(segment->id());
 }
@@ -463,7 +463,7 @@ Task<void> TabletRecovery::leave_log() {
   }
   if (entered_.empty()) co_return;
   RC_SOMETIMES("recovery.committed_segments_leave");
-  change_.state.store(log::Change::State::kNew, std::memory_order_relaxed);
+  change_.state.store(log::SegmentChange::State::kNew, std::memory_order_relaxed);
   StatusCode code = StatusCode::kOutOfMemory;
   while ((code = log_.commit(change_, log::Roll::kNow)) == StatusCode::kOutOfMemory) {
     co_await reactor_.sleep(kMemoryInterval);

@@ -111,7 +111,7 @@ class TabletRecovery {
   wire::RecoverRequest order_;
   std::vector<Tablet> tablets_;
   store::TabletReplay replay_;
-  log::Change change_;             // commits the side segments
+  log::SegmentChange change_;      // commits the side segments
   std::vector<uint64_t> entered_;  // ids, not pointers: the segments may have left, and their
                                    // memory be reused
   bool committed_ = false;         // change_ is done

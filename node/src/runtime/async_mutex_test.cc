@@ -9,7 +9,7 @@ namespace {
 
 class AsyncMutexTest : public ::testing::Test {
  protected:
-  void settle() {
+  void run_until_idle() {
     while (reactor.turn()) {
     }
   }
@@ -32,11 +32,11 @@ TEST_F(AsyncMutexTest, OneAtATimeInTheOrderTheyCame) {
   TaskScope scope(reactor);
   for (int i = 0; i < 4; ++i) scope.spawn(hold(i, 1ms));
   for (int i = 0; i < 4; ++i) {
-    settle();
+    run_until_idle();
     EXPECT_EQ(order.size(), static_cast<size_t>(i) + 1);
     clock.advance(1ms);
   }
-  settle();
+  run_until_idle();
   EXPECT_EQ(order, (std::vector{0, 1, 2, 3}));
   EXPECT_FALSE(mutex->is_locked());
 }
@@ -51,7 +51,7 @@ TEST_F(AsyncMutexTest, ADestroyedWaiterGivesUpItsPlaceAndADestroyedHolderItsLock
   waiter.reset();
   --inside;  // the holder dies without leaving
   holder.reset();
-  settle();
+  run_until_idle();
   EXPECT_EQ(order, (std::vector{1, 3}));
 }
 
@@ -65,7 +65,7 @@ TEST_F(AsyncMutexTest, AWaiterDestroyedAfterItWasGivenTheLockPassesItOn) {
   --inside;
   holder.reset();  // the second has the lock now, but was not resumed yet
   waiter.reset();
-  settle();
+  run_until_idle();
   EXPECT_EQ(order, (std::vector{1, 3}));
 }
 
@@ -75,7 +75,7 @@ TEST_F(AsyncMutexTest, MayDieBeforeItsLocksAndWaiters) {
   scope.spawn(hold(2, 1ms));
   mutex.reset();
   clock.advance(1ms);
-  settle();
+  run_until_idle();
   EXPECT_EQ(order, std::vector{1});
   EXPECT_EQ(scope.running(), 1u);
 }

@@ -15,13 +15,13 @@ namespace {
 class ReactorTest : public ::testing::Test {
  protected:
   /// Turns until nothing is left to do at this time.
-  void settle() {
+  void run_until_idle() {
     while (reactor.turn()) {
     }
   }
   void advance(Duration d) {
     clock.advance(d);
-    settle();
+    run_until_idle();
   }
 
   VirtualClock clock;
@@ -93,7 +93,7 @@ TEST_F(ReactorTest, ManyTimersStartedAndStoppedAtRandomFireExactlyWhenDue) {
     }
     clock.advance(20us);
     now = clock.now();
-    settle();
+    run_until_idle();
     for (const auto& entry : entries) {
       EXPECT_EQ(entry.due.has_value(), entry.timer->running());
       if (entry.due) EXPECT_GT(*entry.due, now);

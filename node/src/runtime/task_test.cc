@@ -15,13 +15,13 @@ namespace {
 
 class TaskTest : public ::testing::Test {
  protected:
-  void settle() {
+  void run_until_idle() {
     while (reactor.turn()) {
     }
   }
   void advance(Duration d) {
     clock.advance(d);
-    settle();
+    run_until_idle();
   }
   VirtualClock clock;
   ManualSource events;
@@ -109,7 +109,7 @@ TEST_F(TaskTest, ScopeRemovesTasksThatFinishAtOnceOrLater) {
   scope.spawn(Flow::sleeps(reactor, runs));
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(scope.running(), 1u);
-  settle();
+  run_until_idle();
   EXPECT_EQ(scope.running(), 1u);
   advance(1ms);
   EXPECT_EQ(runs, 2);
@@ -141,7 +141,7 @@ TEST_F(TaskTest, DestroyingAScopeDestroysEveryFrameOfASuspendedTree) {
   EXPECT_EQ(reactor.next_deadline(), kNever);
   EXPECT_EQ(trace, (std::vector<std::string>{"~a", "~b", "~sleeper", "~outer"}));
   never.set();
-  settle();
+  run_until_idle();
   EXPECT_EQ(trace.size(), 4u);
 }
 
@@ -160,7 +160,7 @@ TEST_F(TaskTest, ScopeDestroyedWithFinishedTasksUnsweptIsFine) {
     EXPECT_EQ(finished, 1);
   }
   EXPECT_EQ(held.use_count(), 1) << "the scope leaves the finished task's frame behind";
-  settle();
+  run_until_idle();
   EXPECT_EQ(finished, 1);
 }
 
@@ -198,7 +198,7 @@ TEST_F(TaskTest, EventResumesWaitersInOrderInALaterTurn) {
   scope.spawn(note(trace, event, "b"));
   event.set();
   EXPECT_TRUE(trace.empty());
-  settle();
+  run_until_idle();
   EXPECT_EQ(trace, (std::vector<std::string>{"a", "~a", "b", "~b"}));
   scope.spawn(note(trace, event, "c"));  // set: does not wait
   EXPECT_EQ(trace.back(), "~c");
@@ -211,7 +211,7 @@ TEST_F(TaskTest, EventResetDoesNotTakeAWakeUpBackNorGiveItToLaterWaiters) {
   event.set();
   event.reset();
   scope.spawn(note(trace, event, "late"));
-  settle();
+  run_until_idle();
   EXPECT_EQ(trace, (std::vector<std::string>{"early", "~early"}));
   EXPECT_EQ(scope.running(), 1u);
 }
@@ -224,7 +224,7 @@ TEST_F(TaskTest, EventSurvivesWaitersDestroyedBetweenSetAndResume) {
   keeper.spawn(note(trace, event, "kept"));
   event.set();
   scope.reset();
-  settle();
+  run_until_idle();
   EXPECT_EQ(trace, (std::vector<std::string>{"~gone", "kept", "~kept"}));
 }
 
@@ -243,7 +243,7 @@ TEST_F(TaskTest, AWaiterMayDestroyTheEventAndOtherWaitersWhileBeingResumed) {
   victims->spawn(note(trace, *event, "victim"));
   scope.spawn(note(trace, *event, "orphan"));
   event->set();
-  settle();
+  run_until_idle();
   EXPECT_EQ(trace, std::vector<std::string>{"~victim"});
   EXPECT_EQ(scope.running(), 1u);  // the orphan stays suspended until its scope goes
 }
@@ -255,7 +255,7 @@ TEST_F(TaskTest, EventDestroyedBeforeItsWaitersAndBeforeItsScheduledResume) {
     scope.spawn(note(trace, event, "a"));
     event.set();
   }
-  settle();
+  run_until_idle();
   EXPECT_TRUE(trace.empty());
 }
 
@@ -273,7 +273,7 @@ TEST_F(TaskTest, WaitUntilGivesUpAtTheDeadline) {
   advance(5ms);
   EXPECT_EQ(trace, std::vector<std::string>{"late"});
   event.set();
-  settle();
+  run_until_idle();
   EXPECT_EQ(trace, (std::vector<std::string>{"late", "set"}));
   EXPECT_EQ(reactor.next_deadline(), kNever);
 }

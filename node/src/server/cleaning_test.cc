@@ -166,7 +166,7 @@ TEST_F(CleaningTest, AnotherSizeEndsTheSleep) {
   ASSERT_EQ(write(1, 0), StatusCode::kOk);
   log::Log& log = master_->log();
   ASSERT_TRUE(log.resize(uint64_t{2 * kSegments} * log::kSegmentBytes, 0).ok());
-  while (log.settle()) {
+  while (log.continue_resize()) {
   }
   for (int ms = 0; ms < 3'000; ++ms) {
     turns(2);

@@ -38,7 +38,7 @@ Status LogResize::set(uint64_t bytes) {
 }
 
 void LogResize::on_timer() {
-  const bool more = master_.log().settle();
+  const bool more = master_.log().continue_resize();
   const log::Log::Sizes now = master_.log().sizes(live_bytes());
   if (!now.done()) return timer_.start_after(more ? kSlice : kWait);
   RC_SOMETIMES("server.log_has_its_new_size");

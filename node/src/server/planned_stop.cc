@@ -59,7 +59,7 @@ Task<void> PlannedStop::all_turned() {
 }
 
 /// Everything appended is durable, and no reply is held that could be sent.
-bool PlannedStop::settled() const {
+bool PlannedStop::nothing_waits() const {
   const log::Log& log = master_.log();
   return log.durable() >= log.head() && std::ranges::none_of(reactors_, [](ServerReactor* one) {
            return one->plane().replies().waiting();
@@ -97,10 +97,10 @@ Task<void> PlannedStop::flush() {
   const Time until = reactor_.now() + limits_.flush;
   // Twice: in between, a multi-operation may have had a slice left.
   for (int in_a_row = 0; in_a_row < 2 && reactor_.now() < until;) {
-    in_a_row = settled() ? in_a_row + 1 : 0;
+    in_a_row = nothing_waits() ? in_a_row + 1 : 0;
     co_await reactor_.sleep(kLook);
   }
-  if (!settled()) RC_SOMETIMES("server.stops_with_replies_that_wait");
+  if (!nothing_waits()) RC_SOMETIMES("server.stops_with_replies_that_wait");
 }
 
 }  // namespace ramcloud::server

@@ -35,7 +35,7 @@ class PlannedStop {
 
  private:
   Task<void> all_turned();
-  bool settled() const;
+  bool nothing_waits() const;
   Task<void> flush();
   uint64_t refused() const;
   Task<void> linger();

@@ -211,7 +211,7 @@ struct ServerNode::Impl {
       cleaning->start();
     }
     first.serve(*master);
-    first.lead(*master, cleaning.get(), enlistment, peers);
+    first.make_first(*master, cleaning.get(), enlistment, peers);
     lease.emplace(
         reactor, master->lease(), options.read_lease,
         [this](Time deadline) { return enlistment.grant_lease(deadline); },

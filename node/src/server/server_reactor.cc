@@ -47,10 +47,10 @@ void ServerReactor::serve(Master& master) {
   if (ReplicaLane* lane = master.lane(index_)) replication_ = {master.replicas(), lane};
 }
 
-void ServerReactor::lead(Master& master, Cleaning* cleaning, Enlistment& enlistment,
-                         PeerPings& peers) {
+void ServerReactor::make_first(Master& master, Cleaning* cleaning, Enlistment& enlistment,
+                               PeerPings& peers) {
   here_.assert_here();
-  lead_ = {&master, cleaning, &enlistment, &peers};
+  first_steps_ = {&master, cleaning, &enlistment, &peers};
   // It is a step of this turn and needs no hook.
   if (master.replicas() != nullptr) reactor_.remove_hook(master.replicas());
 }
@@ -62,7 +62,7 @@ bool ServerReactor::on_turn() {
   worked = plane_.serve() || worked;  // requests that waited for a head, and slices of long
                                       // requests
   worked = replicate() || worked;     // sends what this turn appended
-  worked = settle() || worked;        // takes the backups' answers: more may be durable
+  worked = manage_replicas() || worked;  // takes the backups' answers: more may be durable
   worked = plane_.reply() || worked;
   worked = acknowledge_replicas() || worked;
   report();
@@ -83,10 +83,10 @@ bool ServerReactor::replicate() {
 
 /// The first reactor: places, opens, closes, loses and repairs replicas. With one reactor it sends
 /// what was appended, too.
-bool ServerReactor::settle() {
-  ReplicaManager* replicas = lead_ ? lead_->master->replicas() : nullptr;
+bool ServerReactor::manage_replicas() {
+  ReplicaManager* replicas = first_steps_ ? first_steps_->master->replicas() : nullptr;
   if (replicas == nullptr) return false;
-  if (auto answer = lead_->enlistment->take_fence_answer()) {
+  if (auto answer = first_steps_->enlistment->take_fence_answer()) {
     replicas->fence_answered(std::move(*answer));
   }
   return replicas->on_turn();
@@ -100,28 +100,29 @@ bool ServerReactor::acknowledge_replicas() {
 /// The first reactor: reports what replication learned about this server and its backups, and a
 /// raised epoch.
 void ServerReactor::report() {
-  ReplicaManager* replicas = lead_ ? lead_->master->replicas() : nullptr;
+  ReplicaManager* replicas = first_steps_ ? first_steps_->master->replicas() : nullptr;
   if (replicas == nullptr) return;
-  if (const auto why = replicas->condemned()) lead_->enlistment->leave(*why);
-  if (const auto fence = replicas->take_fence_to_raise()) lead_->enlistment->raise_epoch(*fence);
+  if (const auto why = replicas->condemned()) first_steps_->enlistment->leave(*why);
+  if (const auto fence = replicas->take_fence_to_raise())
+    first_steps_->enlistment->raise_epoch(*fence);
   for (const uint64_t backup_id : replicas->take_broken()) {
-    lead_->peers->connection_failed(backup_id);
+    first_steps_->peers->connection_failed(backup_id);
   }
 }
 
 /// The first reactor: reuses memory of segments that left the log.
 void ServerReactor::reclaim() {
-  if (lead_) lead_->master->reclaim();
+  if (first_steps_) first_steps_->master->reclaim();
 }
 
 /// The first reactor: removes durable deletes from the hash table.
 bool ServerReactor::sweep() {
-  return lead_ && lead_->master->sweep();
+  return first_steps_ && first_steps_->master->sweep();
 }
 
 /// The first reactor, if there are no threads for it: a slice of cleaning.
 bool ServerReactor::clean() {
-  return lead_ && lead_->cleaning != nullptr && lead_->cleaning->on_turn();
+  return first_steps_ && first_steps_->cleaning != nullptr && first_steps_->cleaning->on_turn();
 }
 
 }  // namespace ramcloud::server

@@ -45,9 +45,9 @@ class ServerReactor final : public TurnHook {
   void serve_replicas(BackupLane& lane);
   /// Called when the server has its id: serves its store from now on.
   void serve(Master& master);
-  /// Makes this the first reactor, which decides about replicas and runs the steps of `Lead`. After
-  /// serve(). `cleaning`: null if cleaning is off.
-  void lead(Master& master, Cleaning* cleaning, Enlistment& enlistment, PeerPings& peers);
+  /// Makes this the first reactor, which decides about replicas and runs the steps of `FirstSteps`.
+  /// After serve(). `cleaning`: null if cleaning is off.
+  void make_first(Master& master, Cleaning* cleaning, Enlistment& enlistment, PeerPings& peers);
 
   /// The steps of a turn, in order. Before that, Reactor::turn() has received: each complete
   /// request went to its handler, and the backups' answers are stored in their calls.
@@ -66,7 +66,7 @@ class ServerReactor final : public TurnHook {
 
  private:
   bool replicate() RC_REQUIRES(here_);
-  bool settle() RC_REQUIRES(here_);
+  bool manage_replicas() RC_REQUIRES(here_);
   bool acknowledge_replicas() RC_REQUIRES(here_);
   void report() RC_REQUIRES(here_);
   void reclaim() RC_REQUIRES(here_);
@@ -79,7 +79,7 @@ class ServerReactor final : public TurnHook {
     ReplicaLane* lane;
   };
   /// What only the first reactor needs.
-  struct Lead {
+  struct FirstSteps {
     Master* master;
     Cleaning* cleaning;
     Enlistment* enlistment;
@@ -97,7 +97,7 @@ class ServerReactor final : public TurnHook {
   ReactorRole here_;
   std::optional<Replication> replication_ RC_GUARDED_BY(here_);
   BackupLane* backup_lane_ RC_GUARDED_BY(here_) = nullptr;
-  std::optional<Lead> lead_ RC_GUARDED_BY(here_);
+  std::optional<FirstSteps> first_steps_ RC_GUARDED_BY(here_);
 };
 
 }  // namespace ramcloud::server

@@ -315,7 +315,7 @@ TEST(SegmentJudge, TombstonesOfAnotherLogDieWhenTheirTabletIsServed) {
     ASSERT_EQ(replay.replay(testing::view_of(entry)), StatusCode::kOk);
   }
   replay.side().close();
-  log::Change change;
+  log::SegmentChange change;
   change.enter = replay.side().release();
   ASSERT_EQ(t.parts.log.commit(change, log::Roll::kNow), StatusCode::kOk);
   const log::Segment& segment = *change.enter[0];

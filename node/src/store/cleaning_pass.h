@@ -36,7 +36,7 @@ class CleaningPass final : public Relocation {
   void drop_copies() override;
 
   log::SideLog side_;
-  log::Change change_;
+  log::SegmentChange change_;
   bool now_ = false;
 };
 

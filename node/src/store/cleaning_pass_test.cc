@@ -224,7 +224,7 @@ TEST(CleaningPass, ATombstoneThatNamesAnotherLogStaysUntilItsTabletIsServed) {
   }
   replay.side().close();
   b.parts.replicator.finish_all();
-  log::Change change;
+  log::SegmentChange change;
   change.enter = replay.side().release();
   ASSERT_EQ(b.parts.log.commit(change, log::Roll::kNow), StatusCode::kOk);
   b.parts.replicator.finish_all();
@@ -263,7 +263,7 @@ TEST(CleaningPass, ATombstoneOfATabletThatIsBeingRecoveredStays) {
   const uint64_t side = replay.side().segments()[0]->id();
   replay.side().close();
   b.parts.replicator.finish_all();
-  log::Change change;
+  log::SegmentChange change;
   change.enter = replay.side().release();
   ASSERT_EQ(b.parts.log.commit(change, log::Roll::kNow), StatusCode::kOk);
   b.parts.replicator.finish_all();

@@ -46,7 +46,7 @@ struct ResizingRig : CleaningRig {
       (void)worker.step();
       replicate();
       reclaim();
-      (void)log().settle();
+      (void)log().continue_resize();
       expect_within_the_limit();
     }
     EXPECT_TRUE(sizes().done()) << describe();
@@ -87,7 +87,7 @@ TEST_P(CleaningResize, WritesGoOnWhileItShrinks) {
     (void)rig.worker.step();
     rig.replicate();
     rig.reclaim();
-    (void)rig.log().settle();
+    (void)rig.log().continue_resize();
     rig.expect_within_the_limit();
   }
   EXPECT_TRUE(rig.sizes().done()) << rig.describe();
@@ -121,7 +121,7 @@ void resize_at_random(uint64_t seed, bool two_level) {
         ASSERT_TRUE(written == StatusCode::kOk || written == StatusCode::kOutOfMemory);
         if (written == StatusCode::kOk) model[key] = value;
       }
-      (void)rig.log().settle();
+      (void)rig.log().continue_resize();
       rig.expect_within_the_limit();
     }
     ASSERT_THAT(Invariants(rig.store).check(), IsEmpty());

@@ -241,10 +241,10 @@ class Storm {
 
   /// A slice; another size when one is reached. Down to what has room for all that is written.
   void resize() {
-    (void)log_.settle();
+    (void)log_.continue_resize();
     const log::Arena::Sizes now = arena_.sizes();
     EXPECT_LE(now.used, now.limit);
-    if (!now.settled()) return;
+    if (!now.at_target()) return;
     const uint64_t segments = resizes_++ % 2 == 0 ? most_segments_ : kSegments;
     EXPECT_TRUE(log_.resize(segments * log::kSegmentBytes, 0).ok());
   }
@@ -252,8 +252,8 @@ class Storm {
   void finish_resize() {
     EXPECT_TRUE(log_.resize(kSegments * log::kSegmentBytes, 0).ok());
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-    while (!arena_.sizes().settled()) {
-      (void)log_.settle();
+    while (!arena_.sizes().at_target()) {
+      (void)log_.continue_resize();
       reclaim();
       if (std::chrono::steady_clock::now() < end) continue;
       const log::Arena::Sizes sizes = arena_.sizes();

@@ -93,7 +93,7 @@ class Page {
 
 /// The bits of the hash in reverse order. A bucket is chosen by the hash's low bits, so it holds
 /// one interval of places, for any number of buckets.
-uint64_t place_of(uint64_t hash) {
+uint64_t enumeration_position(uint64_t hash) {
   uint64_t bits = std::byteswap(hash);
   bits = (bits & 0x0f0f0f0f0f0f0f0f) << 4 | (bits >> 4 & 0x0f0f0f0f0f0f0f0f);
   bits = (bits & 0x3333333333333333) << 2 | (bits >> 2 & 0x3333333333333333);
@@ -117,20 +117,19 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
     result.next_cursor = cursor;
     if (seen == limits.max_buckets || entries >= limits.max_entries) return StatusCode::kOk;
     candidates.clear();
-    table_.scan_bucket(
-        table_.bucket_of(place_of(cursor)), [&](const char* address, uint16_t, uint32_t) {
-          ++entries;
-          const EntryView entry = log_.entry(address);
-          if (entry.load_at<uint64_t>(0) != table_id)
-            return;  // the first field of both kinds of body
-          const uint64_t hash = hash_of(table_id, entry);
-          const uint64_t place = place_of(hash);
-          if (!tablet->contains(table_id, hash) || place < cursor) return;
-          if (place == first && !limits.after_key.empty() && key_of(entry) <= limits.after_key) {
-            return;  // it was in a page before
-          }
-          candidates.push_back({place, address});
-        });
+    table_.scan_bucket(table_.bucket_of(enumeration_position(cursor)), [&](const char* address,
+                                                                           uint16_t, uint32_t) {
+      ++entries;
+      const EntryView entry = log_.entry(address);
+      if (entry.load_at<uint64_t>(0) != table_id) return;  // the first field of both kinds of body
+      const uint64_t hash = hash_of(table_id, entry);
+      const uint64_t place = enumeration_position(hash);
+      if (!tablet->contains(table_id, hash) || place < cursor) return;
+      if (place == first && !limits.after_key.empty() && key_of(entry) <= limits.after_key) {
+        return;  // it was in a page before
+      }
+      candidates.push_back({place, address});
+    });
     // A heap: of very many objects with one hash only those of this page are put in order.
     const auto comes_later = [this](const Candidate& a, const Candidate& b) {
       if (a.place != b.place) return a.place > b.place;

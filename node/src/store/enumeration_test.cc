@@ -166,8 +166,8 @@ TEST(Enumeration, ObjectsOfOneHashAreInOnePageForCallersThatDoNotSplitThem) {
   EnumerateResult result;
   const auto enumerate = [&] {
     const EnumerateLimits limits{.max_bytes = 1, .max_entries = 10};
-    return server.store.enumerate(kTable, 0, place_of(key_hash(kTable, colliding_key(0))), limits,
-                                  page, result);
+    return server.store.enumerate(
+        kTable, 0, enumeration_position(key_hash(kTable, colliding_key(0))), limits, page, result);
   };
   EXPECT_EQ(enumerate(), StatusCode::kOk);
   EXPECT_EQ(result.count, 20u);
@@ -176,14 +176,14 @@ TEST(Enumeration, ObjectsOfOneHashAreInOnePageForCallersThatDoNotSplitThem) {
 }
 
 TEST(Enumeration, ThePlaceOfAHashIsItsBitsTurnedRound) {
-  EXPECT_EQ(place_of(0), 0u);
-  EXPECT_EQ(place_of(1), uint64_t{1} << 63);
-  EXPECT_EQ(place_of(kLast), kLast);
-  EXPECT_EQ(place_of(0x0123456789abcdef), 0xf7b3d591e6a2c480u);
+  EXPECT_EQ(enumeration_position(0), 0u);
+  EXPECT_EQ(enumeration_position(1), uint64_t{1} << 63);
+  EXPECT_EQ(enumeration_position(kLast), kLast);
+  EXPECT_EQ(enumeration_position(0x0123456789abcdef), 0xf7b3d591e6a2c480u);
   Random random(3);
   for (int i = 0; i < 100; ++i) {
     const uint64_t hash = random.next();
-    EXPECT_EQ(place_of(place_of(hash)), hash);
+    EXPECT_EQ(enumeration_position(enumeration_position(hash)), hash);
   }
 }
 

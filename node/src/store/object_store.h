@@ -77,8 +77,8 @@ struct EnumerateResult {
   log::LogPosition depends_on;
 };
 
-/// The place of this hash in the order of enumeration; place_of(place_of(x)) is x.
-uint64_t place_of(uint64_t hash);
+/// The place of this hash in the order of enumeration. Applied twice, it gives the hash again.
+uint64_t enumeration_position(uint64_t hash);
 
 struct TabletCounts {
   uint64_t table_id = 0, start_hash = 0, end_hash = 0;
@@ -91,8 +91,8 @@ struct TabletCounts {
 
 class ObjectStore {
  public:
-  /// Registers the safe version and the owned tablets with the log: construct before Log::start(). The clock is used for
-  /// time stamps of objects only. All arguments must outlive the store.
+  /// Registers the safe version and the owned tablets with the log: construct before Log::start().
+  /// The clock is used for time stamps of objects only. All arguments must outlive the store.
   ObjectStore(log::Log& log, Clock& clock, StoreOptions options);
   /// The same with existing memory for the hash table; `options.buckets` is ignored.
   ObjectStore(log::Log& log, Clock& clock, StoreOptions options, HashTable::Memory table);

@@ -53,7 +53,7 @@ struct Rig {
   }
   void commit(TabletReplay& replay) {
     replay.side().close();
-    log::Change change;
+    log::SegmentChange change;
     change.enter = replay.side().segments();
     ASSERT_EQ(parts.log.commit(change, log::Roll::kNow), StatusCode::kOk);
     ASSERT_TRUE(change.done());

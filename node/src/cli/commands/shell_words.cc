@@ -55,14 +55,14 @@ Split split(std::string_view line) {
 }
 
 /// The position in the command line after skipping positional words, and options with their values.
-struct Place {
+struct Position {
   const CLI::App* app;
   size_t positional = 0;  // number of positional words
   bool wants_value = false;
 };
 
-Place place_of(const CLI::App& root, const std::vector<std::string>& words) {
-  Place place{&root};
+Position position_after(const CLI::App& root, const std::vector<std::string>& words) {
+  Position place{&root};
   for (const std::string& word : words) {
     if (place.wants_value) {
       place.wants_value = false;
@@ -130,7 +130,7 @@ PartialLine split_partial(std::string_view line) {
 std::vector<std::string> complete_words(const CLI::App& app, const PartialLine& line,
                                         const std::function<std::vector<std::string>()>& tables) {
   if (line.open) return {};
-  const Place place = place_of(app, line.before);
+  const Position place = position_after(app, line.before);
   std::vector<std::string> all;
   if (place.wants_value) return {};
   if (line.current.starts_with("-")) {

@@ -64,7 +64,7 @@ class Diagnosis {
 void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
   const auto tablets = state.tablets_by_server();
   for (const auto& [id, server] : state.servers) {
-    const auto held = tablets.find(id);
+    const auto owned = tablets.find(id);
     if (server.suspected) {
       diagnosis.add(Health::kDegraded, label(server.record) + " does not answer");
     }
@@ -80,10 +80,10 @@ void diagnose_servers(const ClusterState& state, Diagnosis& diagnosis) {
                                            ": writes wait, too few other failure domains can take "
                                            "replicas");
     }
-    if (!server.up() && held != tablets.end()) {
+    if (!server.up() && owned != tablets.end()) {
       diagnosis.add(Health::kUnavailable,
                     fmt::format("{} is crashed and has {} tablets: {}", label(server.record),
-                                held->second, server.record.state_reason));
+                                owned->second, server.record.state_reason));
     }
   }
 }
@@ -348,10 +348,10 @@ ServerView server_view(const ClusterState& state, const ServerEntry& server) {
   view.version = record.version;
   view.enlisted_at_ms = record.enlisted_at_ms;
   view.stats = server.stats;
-  if (const auto held = state.replication_epochs.find(record.id);
-      held != state.replication_epochs.end()) {
-    view.fence_segment = held->second.lowest_open_segment;
-    view.fence_epoch = held->second.epoch;
+  if (const auto fence = state.replication_epochs.find(record.id);
+      fence != state.replication_epochs.end()) {
+    view.fence_segment = fence->second.lowest_open_segment;
+    view.fence_epoch = fence->second.epoch;
   }
   return view;
 }

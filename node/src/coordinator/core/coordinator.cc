@@ -125,7 +125,7 @@ Task<void> Coordinator::reserve_revisions() {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   RevisionsRecord record = state_.revisions;
   record.next += Changes::kReserve;
-  Change change;
+  MetadataChange change;
   change.put(kRevisionsKey, record);
   if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return;
   state_.revisions = record;

@@ -66,7 +66,7 @@ Task<void> CoordinatorNode::run() {
       if (!leader) {
         known = std::move(leader.error());
       } else if (leadership != 0) {
-        known = co_await lead(leadership);
+        known = co_await serve_as_leader(leadership);
       } else {
         co_await stand_by(std::move(*leader));
       }
@@ -117,7 +117,7 @@ Task<void> CoordinatorNode::stand_by(Leadership leader) {
 }
 
 /// Leads until the leadership is lost. Errors as Coordinator::start().
-Task<Status> CoordinatorNode::lead(uint64_t leadership) {
+Task<Status> CoordinatorNode::serve_as_leader(uint64_t leadership) {
   deposed_.reset();
   leader_.reset();
   show();

@@ -65,7 +65,7 @@ class CoordinatorNode final : public RequestHandler {
   Task<void> run();
   Task<Status> learn_cluster();
   Task<void> stand_by(Leadership leader);
-  Task<Status> lead(uint64_t leadership);
+  Task<Status> serve_as_leader(uint64_t leadership);
   Task<void> give_up(std::function<void()> done);
   void end_leadership();
   void note_store(bool answers);

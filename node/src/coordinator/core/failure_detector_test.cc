@@ -21,7 +21,7 @@ constexpr Duration kDetectionGoal = 400ms;
 
 class DetectionTest : public CoordinatorFixture {
  protected:
-  void start(size_t servers) { start_and_settle(servers); }
+  void start(size_t servers) { start_and_wait(servers); }
   bool crashed(uint64_t id) {
     return state().servers.at(id).record.state == wire::ServerState::kCrashed;
   }

@@ -177,7 +177,7 @@ Task<bool> ImportReconciliation::write(const AsyncMutex::Lock& lock,
   for (size_t at = 0; at < servers.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(servers.size(), at + kRecordsAtOnce);
     IdsRecord ids = state_.ids;
-    Change change;
+    MetadataChange change;
     for (size_t i = at; i < end; ++i) {
       if (servers[i].id > ids.last_server_id) ids.last_server_id = servers[i].id + kImportGap;
       change.put(server_key(servers[i].id), servers[i]);
@@ -222,16 +222,16 @@ Task<bool> ImportReconciliation::pass_what_was_heard(const AsyncMutex::Lock& loc
       ids.last_table_id == state_.ids.last_table_id) {
     co_return true;
   }
-  Change change;
+  MetadataChange change;
   change.put(kIdsKey, ids);
   if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
   state_.ids = ids;
   co_return true;
 }
 
-ReplicationEpochRecord ImportReconciliation::held_epoch(uint64_t server_id) const {
-  const auto held = state_.replication_epochs.find(server_id);
-  if (held != state_.replication_epochs.end()) return held->second;
+ReplicationEpochRecord ImportReconciliation::fence_of(uint64_t server_id) const {
+  const auto known = state_.replication_epochs.find(server_id);
+  if (known != state_.replication_epochs.end()) return known->second;
   ReplicationEpochRecord none;
   none.server_id = server_id;
   return none;
@@ -243,7 +243,7 @@ std::vector<ReplicationEpochRecord> ImportReconciliation::restated_epochs() cons
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
     if (said.epoch == 0 || state_.up_server(id) == nullptr) continue;
-    ReplicationEpochRecord record = held_epoch(id);
+    ReplicationEpochRecord record = fence_of(id);
     const bool known =
         record.epoch >= said.epoch && record.lowest_open_segment >= said.lowest_open_segment;
     if (known && !record.of_export) continue;
@@ -258,7 +258,7 @@ std::vector<ReplicationEpochRecord> ImportReconciliation::restated_epochs() cons
         server->second.record.state == wire::ServerState::kRemoved) {
       continue;
     }
-    ReplicationEpochRecord record = held_epoch(id);
+    ReplicationEpochRecord record = fence_of(id);
     if (std::exchange(record.of_export, true)) continue;
     epochs.push_back(record);
   }
@@ -269,7 +269,7 @@ Task<bool> ImportReconciliation::write_epochs(const AsyncMutex::Lock& lock) {
   const std::vector<ReplicationEpochRecord> epochs = restated_epochs();
   for (size_t at = 0; at < epochs.size(); at += kRecordsAtOnce) {
     const size_t end = std::min(epochs.size(), at + kRecordsAtOnce);
-    Change change;
+    MetadataChange change;
     for (size_t i = at; i < end; ++i) {
       change.put(replication_epoch_key(epochs[i].server_id), epochs[i]);
     }
@@ -326,7 +326,7 @@ Task<bool> ImportReconciliation::finish(const AsyncMutex::Lock& lock) {
   if (!co_await write(lock, unaccounted())) co_return false;
   if (!co_await write_epochs(lock)) co_return false;
   if (!co_await write_tables(lock, owned.tables)) co_return false;
-  Change change;
+  MetadataChange change;
   change.remove(kRestateKey);
   if (!(co_await ledger_.commit(lock, std::move(change))).ok()) co_return false;
   state_.restate.reset();

@@ -66,7 +66,7 @@ class ImportReconciliation {
   Task<bool> finish(const AsyncMutex::Lock& lock);
   bool spoke(uint64_t server_id) const;
   std::vector<ServerRecord> unaccounted() const;
-  ReplicationEpochRecord held_epoch(uint64_t server_id) const;
+  ReplicationEpochRecord fence_of(uint64_t server_id) const;
   std::vector<ReplicationEpochRecord> restated_epochs() const;
   Task<bool> pass_what_was_heard(const AsyncMutex::Lock& lock);
   Task<bool> write_epochs(const AsyncMutex::Lock& lock);

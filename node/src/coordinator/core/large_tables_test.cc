@@ -70,10 +70,10 @@ class TablesTest : public ::testing::Test {
   void go_on() {
     cluster.stop_coordinator();
     ASSERT_TRUE(cluster.start_coordinator().ok());
-    ASSERT_TRUE(cluster.run_until([&] { return settled(); }));
+    ASSERT_TRUE(cluster.run_until([&] { return all_served_and_written(); }));
     check_all();
   }
-  bool settled() {
+  bool all_served_and_written() {
     return std::ranges::all_of(state().tables, [](const auto& entry) {
       return entry.second.state == TableState::kNormal && entry.second.strays.empty();
     });
@@ -171,7 +171,8 @@ TEST_F(TablesTest, OneLeaderAfterTheOtherDiesInTheMiddle) {
     cluster.stop_coordinator();
     ASSERT_TRUE(cluster.start_coordinator().ok());
   }
-  ASSERT_TRUE(cluster.run_until([&] { return settled() && !state().tables.empty(); }));
+  ASSERT_TRUE(
+      cluster.run_until([&] { return all_served_and_written() && !state().tables.empty(); }));
   check_all();
   ASSERT_TRUE(cluster.drop("t").has_value());
   check_all();

@@ -279,10 +279,10 @@ log::AcceptedLoss LogQuery::accepted() const {
 log::LogEnd LogQuery::decide() {
   decided_ = {};
   places_.clear();
-  if (const auto held = state_.replication_epochs.find(master_id_);
-      held != state_.replication_epochs.end()) {
-    decided_.fence = {held->second.lowest_open_segment, held->second.epoch};
-    decided_.fence_of_export = held->second.of_export;
+  if (const auto known = state_.replication_epochs.find(master_id_);
+      known != state_.replication_epochs.end()) {
+    decided_.fence = {known->second.lowest_open_segment, known->second.epoch};
+    decided_.fence_of_export = known->second.of_export;
   }
   for (const auto& [id, answer] : answers_) {
     if (state_.up_server(id) == nullptr) continue;

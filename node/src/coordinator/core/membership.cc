@@ -155,7 +155,7 @@ Task<Result<wire::EnlistReply>> Membership::enlist(wire::EnlistRequest request, 
   record.accounted = true;
   IdsRecord ids = state_.ids;
   ids.last_server_id = record.id;
-  Change change;
+  MetadataChange change;
   change.put(kIdsKey, ids).put(server_key(record.id), record);
   ServerRecord former;
   if (const ServerEntry* server = state_.up_server(request.former_server_id)) {
@@ -228,7 +228,7 @@ Task<Status> Membership::mark_crashed(std::function<std::vector<Verdict>()> verd
                                       Ledger::Objection objection) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
   std::vector<ServerRecord> crashed;
-  Change change;
+  MetadataChange change;
   for (Verdict& verdict : verdicts()) {
     const ServerEntry* server = state_.up_server(verdict.server_id);
     if (server == nullptr || crashed.size() >= kMostVerdicts) continue;

@@ -45,8 +45,8 @@ Task<Result<Coordinator::Condemnation>> Coordinator::condemn(uint64_t server_id,
   }
   const Examination seen = co_await detector_.examine(server_id);
   result.answers = seen.state == wire::PeerState::kAnswered;
-  const auto held = state_.tablets_by_server();
-  const auto tablets = held.contains(server_id) ? held.at(server_id) : 0;
+  const auto tablets_by_server = state_.tablets_by_server();
+  const auto tablets = tablets_by_server.contains(server_id) ? tablets_by_server.at(server_id) : 0;
   if (result.answers && !force) {
     co_return fail(StatusCode::kInvalidArgument,
                    fmt::format("{} answers {} at {}: it is alive, and marking it CRASHED would end "
@@ -166,7 +166,7 @@ Task<Result<LossAnswer>> Coordinator::accept_loss(LossRequest wanted, Time deadl
   record.version_floor = version_floor(record.accepted_at_ms);
   record.by = std::move(wanted.by);
   record.reason = std::move(wanted.reason);
-  Change change;
+  MetadataChange change;
   change.put(accepted_loss_key(id, record.revision), record);
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));

@@ -12,9 +12,9 @@ Status ReplicationEpochs::check(const wire::RaiseReplicationEpochRequest& reques
             fmt::format("server {} is {}: its replication epoch stays as it is", request.server_id,
                         server == state_.servers.end() ? "not known" : "listed as crashed")};
   }
-  const auto held = state_.replication_epochs.find(request.server_id);
-  if (held == state_.replication_epochs.end()) return {};
-  const ReplicationEpochRecord& record = held->second;
+  const auto known = state_.replication_epochs.find(request.server_id);
+  if (known == state_.replication_epochs.end()) return {};
+  const ReplicationEpochRecord& record = known->second;
   if (request.lowest_open_segment >= record.lowest_open_segment && request.epoch >= record.epoch) {
     return {};
   }
@@ -30,15 +30,15 @@ Task<Result<wire::Empty>> ReplicationEpochs::raise(wire::RaiseReplicationEpochRe
   if (!lock.held()) co_return fail(Ledger::too_late());
   if (Status checked = check(request); !checked.ok()) co_return fail(std::move(checked));
   ReplicationEpochRecord record;
-  if (const auto held = state_.replication_epochs.find(request.server_id);
-      held != state_.replication_epochs.end()) {
-    record = held->second;
+  if (const auto known = state_.replication_epochs.find(request.server_id);
+      known != state_.replication_epochs.end()) {
+    record = known->second;
   }
   record.server_id = request.server_id;
   record.lowest_open_segment = request.lowest_open_segment;
   record.epoch = request.epoch;
   record.of_export = false;
-  Change change;
+  MetadataChange change;
   change.put(replication_epoch_key(record.server_id), record);
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));

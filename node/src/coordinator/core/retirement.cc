@@ -59,7 +59,7 @@ Task<void> Retirement::remove() {
     const std::vector<uint64_t> ids = unneeded();
     if (ids.empty()) break;
     std::vector<ServerRecord> removed;
-    Change change;
+    MetadataChange change;
     for (const uint64_t id : ids) {
       const ServerRecord& record = state_.servers.at(id).record;
       ServerRecord& small = removed.emplace_back();

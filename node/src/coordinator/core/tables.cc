@@ -98,7 +98,7 @@ Task<Result<uint64_t>> Tables::begin_create(std::string name, uint32_t span, Tim
   ids.last_table_id = record.id;
   // If the tablets do not fit into one transaction, finish_create() places them.
   if (!writer_.fits(record, 1)) record.tablets = tablets_of_span(span);
-  Change change;
+  MetadataChange change;
   change.put(kIdsKey, ids);
   Status done = co_await writer_.write(lock, record, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));

@@ -61,7 +61,7 @@ Task<Result<VolumeRelease>> VolumeReleases::ask(uint64_t server_id, Time deadlin
   ServerRecord record = state_.servers.at(server_id).record;
   record.released_until_ms =
       reactor_.clock().unix_ms() + static_cast<uint64_t>(options_.valid / 1ms);
-  Change change;
+  MetadataChange change;
   change.put(server_key(server_id), record);
   Status done = co_await ledger_.commit(lock, std::move(change), ledger_.until(deadline));
   if (!done.ok()) co_return fail(std::move(done));

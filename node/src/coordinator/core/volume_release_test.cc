@@ -18,7 +18,7 @@ using wire::Opcode;
 
 class VolumeReleaseTest : public CoordinatorFixture {
  protected:
-  void start(size_t servers) { start_and_settle(servers); }
+  void start(size_t servers) { start_and_wait(servers); }
   bool is_up(uint64_t id) { return state().servers.at(id).up(); }
   FakeServer& server(uint64_t id) { return *cluster.servers.at(id - 1); }
   static uint16_t port(uint64_t id) { return static_cast<uint16_t>(12'000 + id - 1); }

@@ -303,7 +303,7 @@ uint64_t lead_once(Reactor& reactor, MetadataStore& store, uint64_t& last_table_
   EXPECT_TRUE(opened.has_value());
   const auto change = [](Ledger& l, IdsRecord ids) -> Task<Status> {
     const AsyncMutex::Lock lock = co_await l.lock();
-    co_return co_await l.commit(lock, std::move(Change().put(kIdsKey, ids)));
+    co_return co_await l.commit(lock, std::move(MetadataChange().put(kIdsKey, ids)));
   };
   last_table_id = opened->ids.last_table_id + 1;
   EXPECT_TRUE(run_task(reactor, change(ledger, {9, last_table_id})).ok());

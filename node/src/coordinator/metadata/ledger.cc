@@ -157,7 +157,7 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
                      "an import of metadata into this store was not finished: import again");
     }
     std::optional<std::string> before;
-    Change change;
+    MetadataChange change;
     ClusterState state;
     Status read;
     if (const auto term = records.find(kTermKey); term != records.end()) {
@@ -206,7 +206,8 @@ Task<Result<ClusterState>> Ledger::open(std::string name, uint64_t leadership) {
   }
 }
 
-Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term, Change change) {
+Task<Status> Ledger::raise_term(std::optional<std::string> before, uint64_t term,
+                                MetadataChange change) {
   TermRecord next = current_;
   next.term = term;
   ++next.revision;
@@ -237,7 +238,7 @@ struct Ledger::Attempt {
   MetadataTransaction transaction;
 };
 
-Ledger::Attempt Ledger::attempt(Change change, uint64_t revisions, uint64_t term) const {
+Ledger::Attempt Ledger::attempt(MetadataChange change, uint64_t revisions, uint64_t term) const {
   TermRecord next = current_;
   next.term = term;
   next.revision += revisions;
@@ -252,12 +253,12 @@ void Ledger::adopt(const Attempt& made) {
   current_bytes_ = made.after;
 }
 
-Task<Status> Ledger::raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
+Task<Status> Ledger::raise_format(const AsyncMutex::Lock& lock, ClusterRecord cluster,
                                   Objection objection) {
   const uint16_t format = cluster.format;
-  Change change;
+  MetadataChange change;
   change.put(kClusterKey, cluster);
-  Status done = co_await commit(held, std::move(change), std::move(objection));
+  Status done = co_await commit(lock, std::move(change), std::move(objection));
   if (done.ok()) format_ = format;
   co_return done;
 }
@@ -277,35 +278,36 @@ class Ledger::Failing {
 
 /// If a change must be withdrawn but a try may still reach the store, an empty change is committed
 /// in its place: only one of the two can be the next transaction.
-Task<Status> Ledger::commit(const AsyncMutex::Lock& held, Change change, Objection objection) {
-  return commit_at({current_.term, 1}, held, std::move(change), std::move(objection));
+Task<Status> Ledger::commit(const AsyncMutex::Lock& lock, MetadataChange change,
+                            Objection objection) {
+  return commit_at({current_.term, 1}, lock, std::move(change), std::move(objection));
 }
 
-Task<Status> Ledger::pass_revision(const AsyncMutex::Lock& held, uint64_t revision) {
+Task<Status> Ledger::pass_revision(const AsyncMutex::Lock& lock, uint64_t revision) {
   assert(revision > current_.revision && revision <= kMaxTerm);
-  return commit_at({current_.term, revision - current_.revision}, held, Change(), nullptr);
+  return commit_at({current_.term, revision - current_.revision}, lock, MetadataChange(), nullptr);
 }
 
 /// The offset is written, too: the next leader's term is the number of its leadership plus the
 /// offset.
-Task<Status> Ledger::rise_to(const AsyncMutex::Lock& held, uint64_t term) {
+Task<Status> Ledger::rise_to(const AsyncMutex::Lock& lock, uint64_t term) {
   assert(term > current_.term && term >= leadership_);
   TermOffsetRecord offset = offset_;
   offset.offset = term - leadership_;
-  Change change;
+  MetadataChange change;
   change.put(kTermOffsetKey, offset);
-  Status done = co_await commit_at({term, 1}, held, std::move(change), nullptr);
+  Status done = co_await commit_at({term, 1}, lock, std::move(change), nullptr);
   if (done.ok()) offset_ = offset;
   co_return done;
 }
 
-Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Lock& held,
-                               Change change, Objection objection) {
-  assert(held.held());
+Task<Status> Ledger::commit_at(Step step, [[maybe_unused]] const AsyncMutex::Lock& lock,
+                               MetadataChange change, Objection objection) {
+  assert(lock.held());
   const std::string before = current_bytes_;
   const Attempt wanted = attempt(std::move(change), step.revisions, step.term);
   // The two differ by their revision.
-  const Attempt nothing = attempt(Change(), step.revisions + 1, current_.term);
+  const Attempt nothing = attempt(MetadataChange(), step.revisions + 1, current_.term);
   Status objected;
   bool unknown = false;  // a try may have taken effect, or may still do so
   const Failing end_of_failing(*this);

@@ -16,15 +16,15 @@ namespace ramcloud {
 
 /// The writes of one transaction. The ledger encodes the records when it builds the transaction,
 /// because it knows the format.
-class Change {
+class MetadataChange {
  public:
   template <typename Record>
-  Change& put(std::string key, const Record& record) {
+  MetadataChange& put(std::string key, const Record& record) {
     puts_.emplace_back(std::move(key),
                        [record](uint16_t format) { return encode_record(record, format); });
     return *this;
   }
-  Change& remove(std::string key) {
+  MetadataChange& remove(std::string key) {
     transaction_.deletes.push_back(std::move(key));
     return *this;
   }
@@ -111,16 +111,17 @@ class Ledger {
   /// longer lead; nothing was changed or ever will be. INDETERMINATE: we no longer lead, and the
   /// change may have been made. `objection` is called before each try; its error is returned if
   /// nothing was changed or ever will be.
-  Task<Status> commit(const AsyncMutex::Lock& held, Change change, Objection objection = nullptr);
+  Task<Status> commit(const AsyncMutex::Lock& lock, MetadataChange change,
+                      Objection objection = nullptr);
 
   /// Proves that we lead, and raises our term to `term`. Errors as commit().
-  Task<Status> rise_to(const AsyncMutex::Lock& held, uint64_t term);
+  Task<Status> rise_to(const AsyncMutex::Lock& lock, uint64_t term);
   /// Raises the number of the last change to this; the numbers in between are never used. Errors as
   /// commit().
-  Task<Status> pass_revision(const AsyncMutex::Lock& held, uint64_t revision);
+  Task<Status> pass_revision(const AsyncMutex::Lock& lock, uint64_t revision);
   /// Sets the format of all records that are written from now on. `cluster` has the format, and is
   /// durable when this is OK. Errors as commit().
-  Task<Status> raise_format(const AsyncMutex::Lock& held, ClusterRecord cluster,
+  Task<Status> raise_format(const AsyncMutex::Lock& lock, ClusterRecord cluster,
                             Objection objection = nullptr);
 
   /// `fn` is called when we know that we no longer lead.
@@ -132,18 +133,18 @@ class Ledger {
 
  private:
   Task<Result<MetadataStore::Records>> load_patiently(std::string prefix);
-  Task<Status> raise_term(std::optional<std::string> before, uint64_t term, Change change);
+  Task<Status> raise_term(std::optional<std::string> before, uint64_t term, MetadataChange change);
   Status replaced(bool unknown);
   void fence();
   class Failing;
   struct Attempt;
   void adopt(const Attempt& made);
-  Attempt attempt(Change change, uint64_t revisions, uint64_t term) const;
+  Attempt attempt(MetadataChange change, uint64_t revisions, uint64_t term) const;
   struct Step {
     uint64_t term;
     uint64_t revisions;
   };
-  Task<Status> commit_at(Step step, const AsyncMutex::Lock& held, Change change,
+  Task<Status> commit_at(Step step, const AsyncMutex::Lock& lock, MetadataChange change,
                          Objection objection);
   Reactor& reactor_;
   MetadataStore& store_;

@@ -46,7 +46,7 @@ class LedgerTest : public ::testing::Test {
   }
   static Task<Status> change(Ledger& ledger, IdsRecord ids, Ledger::Objection objection) {
     const AsyncMutex::Lock lock = co_await ledger.lock();
-    co_return co_await ledger.commit(lock, std::move(Change().put(kIdsKey, ids)),
+    co_return co_await ledger.commit(lock, std::move(MetadataChange().put(kIdsKey, ids)),
                                      std::move(objection));
   }
   Status make(IdsRecord ids) { return cluster.wait_for(change(ledger, ids, nullptr)); }

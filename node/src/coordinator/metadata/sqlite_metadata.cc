@@ -114,7 +114,7 @@ class SqliteMetadata::Database {
     return {};
   }
 
-  Result<Leadership> lead(const std::string& record) {
+  Result<Leadership> campaign(const std::string& record) {
     if (Status begun = run("BEGIN IMMEDIATE"); !begun.ok()) return fail(std::move(begun));
     auto number = raise_leadership(record);
     if (!number) {
@@ -367,7 +367,7 @@ Task<CommitResult> SqliteMetadata::commit(MetadataTransaction transaction) {
 Task<Result<Leadership>> SqliteMetadata::campaign(std::string record) {
   leading_ = 0;
   std::function<Result<Leadership>()> work = [db = database_.get(), record = std::move(record)] {
-    return db->lead(record);
+    return db->campaign(record);
   };
   auto leader = co_await worker_->run_there<Result<Leadership>>(std::move(work));
   if (leader) leading_ = leader->number;

@@ -143,7 +143,7 @@ std::vector<TableWriter::Operation> TableWriter::operations_for(Writing& writing
   for (const auto& entry : table.chunks) {
     const uint64_t start = entry.first;
     if (!writing.changed(start)) continue;
-    operations.emplace_back([&writing, start](Change& change, uint64_t revision) {
+    operations.emplace_back([&writing, start](MetadataChange& change, uint64_t revision) {
       TableRecord& t = writing.table;
       TabletChunkRecord chunk{t.id, t.layout, {}, t.chunks.at(start)};
       for (TabletRecord& tablet : tablets_of_chunk(t, start)) {
@@ -154,7 +154,7 @@ std::vector<TableWriter::Operation> TableWriter::operations_for(Writing& writing
     });
   }
   if (writing.header_changed()) {
-    operations.emplace_back([&writing](Change& change, uint64_t revision) {
+    operations.emplace_back([&writing](MetadataChange& change, uint64_t revision) {
       TableRecord& t = writing.table;
       t.revision = revision;
       if (t.layout == 0) {
@@ -165,7 +165,7 @@ std::vector<TableWriter::Operation> TableWriter::operations_for(Writing& writing
   }
   const auto remove = [&](const TabletChunkName& name) {
     operations.emplace_back([key = tablet_chunk_key(table.id, name.layout, name.start_hash)](
-                                Change& change, uint64_t) { change.remove(key); });
+                                MetadataChange& change, uint64_t) { change.remove(key); });
   };
   if (writing.before == nullptr) return operations;
   for (const TabletChunkName& stray : writing.before->strays) remove(stray);
@@ -180,7 +180,7 @@ std::vector<TableWriter::Operation> TableWriter::operations_for(Writing& writing
 /// Records a new table before its chunks, which cannot be read without it. If the leader dies in
 /// between, the next one finds a table that is being created.
 TableWriter::Operation TableWriter::announce(const Writing& writing) {
-  return [&writing](Change& change, uint64_t revision) {
+  return [&writing](MetadataChange& change, uint64_t revision) {
     TableRecord record = writing.table;
     record.state = TableState::kCreating;
     record.revision = revision;
@@ -201,8 +201,8 @@ size_t TableWriter::operations(const TableRecord& table) const {
   return operations_for(writing).size();
 }
 
-Task<Status> TableWriter::write(const AsyncMutex::Lock& lock, TableRecord table, Change with,
-                                Ledger::Objection objection) {
+Task<Status> TableWriter::write(const AsyncMutex::Lock& lock, TableRecord table,
+                                MetadataChange with, Ledger::Objection objection) {
   Writing writing{nullptr, std::move(table)};
   std::vector<Operation> operations = operations_for(writing);
   if (operations.empty() && with.size() == 0) co_return StatusCode::kOk;
@@ -211,7 +211,7 @@ Task<Status> TableWriter::write(const AsyncMutex::Lock& lock, TableRecord table,
   if (!one && writing.before == nullptr) operations.insert(operations.begin(), announce(writing));
   size_t done = 0;
   do {
-    Change change = std::exchange(with, {});
+    MetadataChange change = std::exchange(with, {});
     const uint64_t revision = ledger_.next_revision();
     while (done < operations.size() && change.size() < operations_at_once_) {
       operations[done++](change, revision);
@@ -249,7 +249,7 @@ Task<Status> TableWriter::write_at_once(const AsyncMutex::Lock& lock,
                                         std::vector<TableRecord> tables) {
   std::vector<Writing> writings;
   for (TableRecord& table : tables) writings.push_back({nullptr, std::move(table)});
-  Change change;
+  MetadataChange change;
   const uint64_t revision = ledger_.next_revision();
   for (Writing& writing : writings) {
     for (const Operation& operation : operations_for(writing)) operation(change, revision);
@@ -277,7 +277,7 @@ Task<Status> TableWriter::remove(const AsyncMutex::Lock& lock, uint64_t table_id
   }
   keys.push_back(table_key(table_id));
   for (size_t at = 0; at < keys.size();) {
-    Change change;
+    MetadataChange change;
     while (at < keys.size() && change.size() < operations_at_once_) change.remove(keys[at++]);
     Status written = co_await ledger_.commit(lock, std::move(change));
     if (!written.ok()) co_return written;

@@ -25,7 +25,7 @@ class TableWriter {
   /// parts that differ, and applies it to the state. With revision 0 the table's own revision
   /// rises, too. Without `chunks` it gets a new layout. `with` is added to the first transaction.
   /// `objection` is used only if one transaction is enough. Errors: those of Ledger::commit().
-  Task<Status> write(const AsyncMutex::Lock& lock, TableRecord table, Change with = {},
+  Task<Status> write(const AsyncMutex::Lock& lock, TableRecord table, MetadataChange with = {},
                      Ledger::Objection objection = nullptr);
   /// The same for several tables, which share transactions if they fit.
   Task<Status> write_all(const AsyncMutex::Lock& lock, std::vector<TableRecord> tables);
@@ -42,7 +42,7 @@ class TableWriter {
  private:
   struct Writing;
   /// Adds one operation to a change that will have this revision.
-  using Operation = std::function<void(Change&, uint64_t revision)>;
+  using Operation = std::function<void(MetadataChange&, uint64_t revision)>;
   std::vector<Operation> operations_for(Writing& writing) const;
   static Operation announce(const Writing& writing);
   void apply(Writing& writing);

@@ -30,7 +30,7 @@ class TabletChangesTest : public ::testing::Test {
     state = std::move(*opened);
     state.format = format;
     state.ids = {4, 2};
-    Change change;
+    MetadataChange change;
     change.put(kIdsKey, state.ids);
     for (uint64_t id = 1; id <= 4; ++id) {
       ServerRecord& record = state.servers[id].record;
@@ -51,7 +51,7 @@ class TabletChangesTest : public ::testing::Test {
           .span = 1});
     check();
   }
-  Task<Status> commit(Change change) {
+  Task<Status> commit(MetadataChange change) {
     const AsyncMutex::Lock lock = co_await ledger.lock();
     co_return co_await ledger.commit(lock, std::move(change));
   }
@@ -309,7 +309,7 @@ TEST_F(TabletChangesTest, TheNumberOfALayoutThatWasNotFinishedIsNotUsedAgain) {
 /// transaction.
 TEST_F(TabletChangesTest, ANewTableThatIsWrittenInStepsCanBeReadAfterEach) {
   state.ids = {4, 3};
-  Change ids;
+  MetadataChange ids;
   ids.put(kIdsKey, state.ids);
   ASSERT_TRUE(cluster.wait_for(commit(std::move(ids))).ok());
   TableRecord table{.id = 3,

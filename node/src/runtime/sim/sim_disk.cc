@@ -132,7 +132,7 @@ class SimFile final : public File {
   }
 
   void sync(std::function<void(Status)> done) override {
-    later([this, writes = content_->writes, done = std::move(done)] { done(settle(writes)); });
+    later([this, writes = content_->writes, done = std::move(done)] { done(sync_up_to(writes)); });
   }
 
   uint32_t direct_block() const override { return direct_ ? SimDisk::kDirectBlock : 0; }
@@ -211,7 +211,7 @@ class SimFile final : public File {
   }
 
   /// All writes up to this one are on the device now.
-  Status settle(uint64_t writes) {
+  Status sync_up_to(uint64_t writes) {
     RC_RETURN_IF_ERROR(disk_.failure_);
     bool any = false;
     const bool failing = disk_.take(disk_.failing_syncs_);

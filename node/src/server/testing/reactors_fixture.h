@@ -153,7 +153,7 @@ class ReactorsTest : public ::testing::TestWithParam<size_t> {
     master_ = std::make_unique<Master>(first().rpc(), servers_, epochs_, arena_,
                                        store::HashTable::Memory(1 << 10), lanes, options);
     for (const auto& one : all_) one->reactor.serve(*master_);
-    first().lead(*master_, nullptr, *enlistment_, *peers_);
+    first().make_first(*master_, nullptr, *enlistment_, *peers_);
     EXPECT_TRUE(master_->store().take_tablet(1, 0, ~uint64_t{0}).ok());
   }
   /// Connects all reactors: without a session a reactor leaves sending to the first one.

@@ -328,7 +328,7 @@ class Round {
       const bool accepted = parts_.log.resize(segments * log::kSegmentBytes, live).ok();
       ++(accepted ? totals_.resized : totals_.not_resized);
     }
-    if (random_.chance(0.1)) (void)parts_.log.settle();
+    if (random_.chance(0.1)) (void)parts_.log.continue_resize();
     const log::Arena::Sizes now = parts_.arena.sizes();
     ASSERT_LE(now.used, now.limit);
     ASSERT_LE(now.limit, now.held);

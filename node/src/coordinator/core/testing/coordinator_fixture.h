@@ -21,7 +21,7 @@ class CoordinatorFixture : public ::testing::Test {
     for (size_t i = 0; i < servers; ++i) cluster.add_server();
   }
   /// The same, and one second until everything is settled.
-  void start_and_settle(size_t servers) {
+  void start_and_wait(size_t servers) {
     start(servers);
     cluster.run_for(std::chrono::seconds(1));
   }

@@ -40,7 +40,7 @@ class RecoveriesTest : public CoordinatorFixture {
         note_served(server.id, range, attempt);
       };
     };
-    start_and_settle(servers);
+    start_and_wait(servers);
   }
   FakeServer& server(uint64_t id) {
     for (const auto& one : cluster.servers) {

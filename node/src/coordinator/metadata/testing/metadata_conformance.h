@@ -317,7 +317,7 @@ TEST_P(MetadataStoreTest, TheLedgerSettlesEveryOutcome) {
     EXPECT_EQ(opened->ids.last_table_id, (round - 1) * kChanges);
     const auto change = [](Ledger& l, IdsRecord ids) -> Task<Status> {
       const AsyncMutex::Lock lock = co_await l.lock();
-      co_return co_await l.commit(lock, std::move(Change().put(kIdsKey, ids)));
+      co_return co_await l.commit(lock, std::move(MetadataChange().put(kIdsKey, ids)));
     };
     const uint64_t revision = ledger.next_revision();
     for (uint64_t i = 1; i <= kChanges; ++i) {
@@ -347,7 +347,7 @@ class TabletUser {
     ASSERT_TRUE(opened.has_value()) << opened.error().to_string();
     state = std::move(*opened);
     if (!state.servers.empty()) return;
-    Change change;
+    MetadataChange change;
     state.ids = {2, 2};
     change.put(kIdsKey, state.ids);
     for (uint64_t id = 1; id <= 2; ++id) {
