@@ -34,17 +34,24 @@ class DataPlane {
   /// How many operations were refused. Any thread.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   /// The log's durable position rose, a new head takes data, or the lease lasts longer: wakes this
-  /// reactor if replies or requests wait for it. Any thread.
+  /// reactor if replies or requests wait for it. Any thread. Held replies need no wake by their own
+  /// thread in the part of its turn that reply() ends.
   void on_log_progress() {
-    if (replies_.waiting() || parked_.waiting()) reactor_.nudge();
+    if ((replies_.waiting() && replies_next_ != this) || parked_.waiting()) reactor_.nudge();
   }
 
   /// @name Steps of a turn. True if anything was done.
   /// @{
   /// Requests that waited for the log's next head, and the next slices of multi-operations.
   bool serve();
+  /// From now on until reply(), which follows in this turn, progress of the log wakes this reactor
+  /// for no reply.
+  void reply_follows() { replies_next_ = this; }
   /// Sends replies whose dependency is durable now.
-  bool reply() { return replies_.on_turn(); }
+  bool reply() {
+    replies_next_ = nullptr;
+    return replies_.on_turn();
+  }
   /// @}
   /// True if the log has grown since the last call, and a reply or a multi-operation here waits for
   /// it. (The log does not say which reactor appended.)
@@ -58,6 +65,7 @@ class DataPlane {
   DataService data_;
   MultiService multi_;
   Atomic<uint64_t> refused_{0};
+  static inline thread_local const DataPlane* replies_next_ = nullptr;  // see reply_follows()
   log::Log* log_ = nullptr;
   log::LogPosition seen_;  // end of the log at the last wants_replication()
 };

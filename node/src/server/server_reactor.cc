@@ -61,7 +61,8 @@ bool ServerReactor::on_turn() {
                                       // turn
   worked = plane_.serve() || worked;  // requests that waited for a head, and slices of long
                                       // requests
-  worked = replicate() || worked;     // sends what this turn appended
+  plane_.reply_follows();
+  worked = replicate() || worked;        // sends what this turn appended
   worked = manage_replicas() || worked;  // takes the backups' answers: more may be durable
   worked = plane_.reply() || worked;
   worked = acknowledge_replicas() || worked;

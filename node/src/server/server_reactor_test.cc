@@ -25,6 +25,19 @@ TEST_P(ServerReactorTest, WhatATurnAppendedIsSentInItAndWhatItMadeDurableIsAnswe
   EXPECT_EQ(last().transport.by_call[call], StatusCode::kOk);
 }
 
+/// A write costs its reactor four turns: one appends and sends, one takes the answer and replies,
+/// and after each comes one that finds nothing.
+TEST_P(ServerReactorTest, AReplyThatTheTurnSendsWakesNoFurtherTurn) {
+  write(last(), "first");
+  run_until_durable();
+  scheduler_.run_for(1ms);
+  const uint64_t before = last().reactor.reactor().turns();
+  write(last(), "key");
+  run_until_durable();
+  scheduler_.run_for(100us);
+  EXPECT_EQ(last().reactor.reactor().turns() - before, 4u);
+}
+
 TEST_P(ServerReactorTest, WritesOfATurnShareAMessage) {
   const int sent = backup_->writes;
   for (int i = 0; i < 10; ++i) write(last(), "key " + std::to_string(i));
