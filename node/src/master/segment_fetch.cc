@@ -75,6 +75,12 @@ Task<Result<FetchedPage>> SegmentFetch::next() {
       co_return fail(StatusCode::kRetry, "others may have their turn");
     }
   }
+  // Busy sources are asked again, after other segments had their turn.
+  if (why_ == StatusCode::kRetry) {
+    failures_ = 0;
+    RC_SOMETIMES("recovery.fetch_is_put_off_by_all_sources");
+    co_return fail(StatusCode::kRetry, "its sources are busy");
+  }
   co_return fail(why_.code(),
                  fmt::format("segment {} of master {}: no backup could send it, the last error: {}",
                              segment_.segment_id, request_.master_id, why_.to_string()));

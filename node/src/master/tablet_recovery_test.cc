@@ -10,6 +10,7 @@
 
 #include "log/cleaner.h"
 #include "log/replay.h"
+#include "master/segment_fetch.h"
 #include "master/testing/rebuilt_keys.h"
 #include "master/testing/recovery_fixture.h"
 #include "store/cleaning_pass.h"
@@ -57,6 +58,18 @@ TEST_F(TabletRecoveryTest, ASourceMayPutAFetchOff) {
   ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
   EXPECT_EQ(backups_[0]->requests.size(), 21u);
   EXPECT_THAT(backups_[1]->requests, IsEmpty()) << "putting off is no failure";
+}
+
+/// For longer than every source is tried.
+TEST_F(TabletRecoveryTest, ASegmentWhoseSourcesAreBusyIsFetchedOnceTheyAreNot) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  backups_[0]->put_off = backups_[1]->put_off = 1'000'000'000;
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  run_for(SegmentFetch::kMostPutOff * (2 * SegmentFetch::kRounds + 1));
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
+  backups_[0]->put_off = backups_[1]->put_off = 0;
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->objects, 1u);
 }
 
 /// Of 64 KiB a second.

@@ -99,8 +99,8 @@ void LogQuery::ask_those_who_are_up() {
 
 Task<void> LogQuery::ask(uint64_t server_id) {
   BackOff back_off(options_.retry_min, options_.retry_max);
+  Answer answer;
   for (;;) {
-    Answer answer;
     RC_FAILPOINT("coordinator.recovery.before_query");
     const Status whole = co_await read_pages(server_id, answer);
     if (state_.up_server(server_id) == nullptr) break;
@@ -138,11 +138,18 @@ bool LogQuery::given_up(uint64_t server_id) const {
          reactor_.now() - since->second >= options_.returning;
 }
 
-/// Errors: those of the call; PROTOCOL_ERROR: the answer is malformed.
+/// Goes on after the pages that `answer` has, if they answer the present question: a backup that is
+/// slow would else read the first pages again and again. Its replicas are frozen, so the pages stay
+/// true. Errors: those of the call; PROTOCOL_ERROR: the answer is malformed, and begins anew.
 Task<Status> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
   wire::RecoveryQueryRequest request;
   request.master_id = master_id_;
-  request.scan_closed_from = answer.scanned_from = scan_closed_from_;
+  request.scan_closed_from = scan_closed_from_;
+  if (answer.scanned_from != scan_closed_from_) {
+    answer = {};
+    answer.scanned_from = scan_closed_from_;
+  }
+  request.first_frame = answer.next_frame;
   do {
     auto page = co_await calls_.call<wire::RecoveryQueryReply>(
         server_id, wire::Opcode::kRecoveryQuery, request, options_.timeout);
@@ -152,9 +159,10 @@ Task<Status> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
           page ? Status(StatusCode::kProtocolError, "its answer is malformed") : page.error();
       log_debug("recovery.query_not_answered",
                 {{"master", master_id_}, {"server", server_id}, {"error", why}});
+      if (page) answer = {};
       co_return why;
     }
-    request.first_frame = page->next_frame;
+    request.first_frame = answer.next_frame = page->next_frame;
   } while (request.first_frame != 0);
   // Read the clock, not the time of the turn: the answer may have come within this turn.
   answer.at = reactor_.clock().now();
@@ -188,9 +196,18 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
 /// Asks the backups that have this segment to read it: at once, unless their last answer was to the
 /// same question. Such a backup could not read it, and is asked again after
 /// options_.retry_interval. A backup that is still answering an earlier question is asked when that
-/// answer arrives.
+/// answer arrives. Below the segment may be many side segments before the next head.
 void LogQuery::ask_for_versions(uint64_t segment_id) {
-  scan_closed_from_ = std::min(scan_closed_from_, segment_id);
+  if (segment_id < scan_closed_from_) {
+    FallingIds closed;
+    for (const log::FoundReplica& replica : decided_.replicas) {
+      if (replica.closed && replica.segment_id < latest_.digest_segment) {
+        closed.insert(replica.segment_id);
+      }
+    }
+    (void)read_more_of(closed);
+    scan_closed_from_ = std::min(scan_closed_from_, segment_id);
+  }
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
     if (decided_.replicas[i].segment_id != segment_id) continue;
     const uint64_t server_id = places_[i].server_id;
@@ -204,8 +221,7 @@ void LogQuery::ask_for_versions(uint64_t segment_id) {
 }
 
 /// If the end of the log is missing, a closed head may have the newest remaining digest. It tells
-/// how much an operator must give up; after an accepted loss it decides. Closed segments are read
-/// from the newest backwards, twice as many each time.
+/// how much an operator must give up; after an accepted loss it decides.
 void LogQuery::look_for_digests() {
   reads_digests_ = false;
   if (latest_.missing.empty() || !latest_.missing.front().end) return;
@@ -213,18 +229,25 @@ void LogQuery::look_for_digests() {
   if (!wanted) return;
   reads_digests_ = ask_to_read_closed();
   if (reads_digests_) return;
-  std::set<uint64_t, std::greater<>> later;
+  FallingIds later;
   for (const log::FoundReplica& replica : decided_.replicas) {
     const bool after = replica.segment_id > latest_.missing.front().newest_head;
     if (replica.closed && after) later.insert(replica.segment_id);
   }
-  const auto read = static_cast<size_t>(std::ranges::count_if(
-      later, [this](uint64_t segment_id) { return segment_id >= scan_closed_from_; }));
-  if (read == later.size()) return;
-  const size_t next = std::min(later.size(), std::max<size_t>(1, 2 * read));
-  scan_closed_from_ = *std::next(later.begin(), static_cast<std::ptrdiff_t>(next) - 1);
+  if (!read_more_of(later)) return;
   RC_SOMETIMES("coordinator.recovery_reads_closed_heads_for_a_digest");
   reads_digests_ = ask_to_read_closed();
+}
+
+/// Closed segments are read from the newest backwards, twice as many each time: each question reads
+/// all of them again. False: all are read already.
+bool LogQuery::read_more_of(const FallingIds& closed) {
+  const auto read = static_cast<size_t>(std::ranges::count_if(
+      closed, [this](uint64_t segment_id) { return segment_id >= scan_closed_from_; }));
+  if (read == closed.size()) return false;
+  const size_t next = std::min(closed.size(), std::max<size_t>(1, 2 * read));
+  scan_closed_from_ = *std::next(closed.begin(), static_cast<std::ptrdiff_t>(next) - 1);
+  return true;
 }
 
 /// Asks each backup to read its closed segments that must be read and were not. True: at least one

@@ -79,6 +79,7 @@ class LogQuery {
     Time at{};                             // time of the last page
     uint64_t scanned_from = ~uint64_t{0};  // the last question asked to read closed replicas from
                                            // here on
+    uint32_t next_frame = 0;               // where the next page begins; 0: there is none
   };
   Task<void> ask(uint64_t server_id);
   Task<Status> read_pages(uint64_t server_id, Answer& answer);
@@ -89,6 +90,8 @@ class LogQuery {
   void ask_those_who_are_up();
   void ask_for_versions(uint64_t segment_id);
   void look_for_digests();
+  using FallingIds = std::set<uint64_t, std::greater<>>;
+  bool read_more_of(const FallingIds& closed);
   bool ask_to_read_closed();
   std::set<uint64_t> expected() const;
   log::AcceptedLoss accepted() const;

@@ -27,6 +27,23 @@ TEST_F(OneTablet, PagesOfAnAnswerArePutTogether) {
   EXPECT_GE(holder(0).scans.at(dead_).size(), 3u);
 }
 
+/// Else a slow backup would read its first pages again and again.
+TEST_F(OneTablet, OnlyThePageThatDidNotComeIsAskedForAgain) {
+  make(4);
+  holder(0).page = 1;
+  auto& pages = holder(0).pages[dead_];
+  holder(0).on_call = [&](Opcode opcode) {
+    if (opcode == Opcode::kRecoveryQuery) holder(0).keeps_silent = pages.size() == 1;
+  };
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  ASSERT_GE(pages.size(), 4u);
+  EXPECT_EQ(pages[0], 0u);
+  EXPECT_GT(pages[1], 0u);
+  EXPECT_EQ(pages[2], pages[1]);
+  EXPECT_GT(pages[3], pages[2]);
+}
+
 TEST_F(OneTablet, RecoveryWaitsForABackupThatIsSilent) {
   make(4);
   // The other backup has lost its replica of the head, and all others.
@@ -255,6 +272,21 @@ TEST_F(VersionsOfAClosedHead, AnAnswerThatWasOnItsWayIsAskedForAgainAtOnce) {
   ASSERT_TRUE(wait_until_served());
   EXPECT_THAT(asked(1), ElementsAre(kNoneClosed, 3, 2));
   EXPECT_LT(query_took(), cluster.options.recoveries.query.retry_interval / 4);
+}
+
+/// A server that recovered much has many side segments below its newest head, and no head between.
+TEST_F(VersionsOfAClosedHead, ManySideSegmentsAreReadInFewRounds) {
+  make(4, {.segments = 34, .scanned = false});
+  for (const size_t i : {0, 1}) {
+    for (auto& replica : replicas_of(i)) {
+      if (replica.segment_id > 1 && replica.segment_id < 34)
+        replica.flags &= ~uint32_t{Flag::kIsHead};
+    }
+  }
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_LE(asked(1).size(), 8u);
+  EXPECT_EQ(asked(1).back(), 1u);
 }
 
 /// The first answer said that it must be read, and the backup that gave it is silent since.

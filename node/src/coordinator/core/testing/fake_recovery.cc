@@ -45,6 +45,7 @@ void FakeRecovery::on_query(const Request& r) {
   if (!query_fails.ok()) return reply_error(transport_, r.reply, query_fails);
   frozen.try_emplace(asked.master_id, reactor_.now());
   scans[asked.master_id].push_back(asked.scan_closed_from);
+  pages[asked.master_id].push_back(asked.first_frame);
   if (keeps_silent) return;
   wire::RecoveryQueryReply reply;
   reply.former_server_id = former_server_id;

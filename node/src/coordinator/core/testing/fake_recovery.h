@@ -31,6 +31,7 @@ class FakeRecovery {
   bool scans_nothing = false;                       // does not scan closed replicas, even if asked
   std::map<uint64_t, Time> frozen;                  // time of the freeze, by master
   std::map<uint64_t, std::vector<uint64_t>> scans;  // scan_closed_from of queries, by master
+  std::map<uint64_t, std::vector<uint32_t>> pages;  // first_frame of queries, by master
   // As a recovery master:
   Duration replay = std::chrono::milliseconds(20);
   bool hold_orders = false;                           // does not answer RECOVER
