@@ -45,6 +45,7 @@ void SegmentFetch::refuse(Status why) {
                                       {"segment", segment_.segment_id},
                                       {"source", segment_.sources[source_].server_id},
                                       {"error", why}});
+  busy_ = busy_ || why == StatusCode::kRetry;
   why_ = std::move(why);
   ++failures_;
   source_ = (source_ + 1) % segment_.sources.size();
@@ -76,7 +77,7 @@ Task<Result<FetchedPage>> SegmentFetch::next() {
     }
   }
   // Busy sources are asked again, after other segments had their turn.
-  if (why_ == StatusCode::kRetry) {
+  if (std::exchange(busy_, false)) {
     failures_ = 0;
     RC_SOMETIMES("recovery.fetch_is_put_off_by_all_sources");
     co_return fail(StatusCode::kRetry, "its sources are busy");

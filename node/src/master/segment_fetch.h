@@ -58,6 +58,7 @@ class SegmentFetch {
   void accept() {
     request_.offset = next_offset_;
     failures_ = 0;
+    busy_ = false;
   }
   /// The page was not valid: next() asks the next source for it.
   void refuse(Status why);
@@ -73,6 +74,7 @@ class SegmentFetch {
   uint32_t next_offset_ = 0;  // of the page that next() returned
   size_t source_ = 0;         // index of the source that is asked
   uint32_t failures_ = 0;     // since the last page that was accepted
+  bool busy_ = false;         // one of these sources answered RETRY
   Status why_;                // why the last source failed
 };
 

@@ -63,11 +63,11 @@ TEST_F(TabletRecoveryTest, ASourceMayPutAFetchOff) {
 /// For longer than every source is tried.
 TEST_F(TabletRecoveryTest, ASegmentWhoseSourcesAreBusyIsFetchedOnceTheyAreNot) {
   dead_[3] = {object_entry(1, "a", "1")};
-  backups_[0]->put_off = backups_[1]->put_off = 1'000'000'000;
+  for (const auto& backup : backups_) backup->put_off = 1'000'000'000;
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
-  run_for(SegmentFetch::kMostPutOff * (2 * SegmentFetch::kRounds + 1));
-  ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying);
-  backups_[0]->put_off = backups_[1]->put_off = 0;
+  run_for(SegmentFetch::kMostPutOff * 4 * SegmentFetch::kRounds);
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kReplaying) << state(7)->why;
+  for (const auto& backup : backups_) backup->put_off = 0;
   ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
   EXPECT_EQ(state(7)->objects, 1u);
 }

@@ -30,6 +30,7 @@ TEST_F(OneTablet, PagesOfAnAnswerArePutTogether) {
 /// Else a slow backup would read its first pages again and again.
 TEST_F(OneTablet, OnlyThePageThatDidNotComeIsAskedForAgain) {
   make(4);
+  holder(1).replicas.clear();
   holder(0).page = 1;
   auto& pages = holder(0).pages[dead_];
   holder(0).on_call = [&](Opcode opcode) {
