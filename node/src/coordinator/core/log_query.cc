@@ -108,7 +108,11 @@ Task<void> LogQuery::ask(uint64_t server_id) {
       answers_[server_id] = std::move(answer);
       break;
     }
-    if (is_unable(whole)) note_unable(server_id, whole);
+    if (is_unable(whole)) {
+      note_unable(server_id, whole);
+    } else if (silent_.insert(server_id).second) {
+      wake();
+    }
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }
   forget_unable(server_id);
@@ -128,6 +132,7 @@ void LogQuery::note_unable(uint64_t server_id, const Status& why) {
 void LogQuery::forget_unable(uint64_t server_id) {
   unable_.erase(server_id);
   unable_since_.erase(server_id);
+  silent_.erase(server_id);
 }
 
 /// The server could not answer for so long that nobody waits for it, nor uses what it said before.

@@ -64,6 +64,9 @@ class LogQuery {
   bool all_heard() const;
   /// Servers that are UP and whose last answer was that they cannot say which replicas they have.
   const std::map<uint64_t, Status>& unable() const { return unable_; }
+  /// Servers that are UP and did not answer their last query: they may be slow, or their device
+  /// hangs.
+  const std::set<uint64_t>& silent() const { return silent_; }
 
  private:
   /// The place of a replica.
@@ -109,6 +112,7 @@ class LogQuery {
   std::map<uint64_t, Answer> answers_;  // by server
   std::map<uint64_t, Status> unable_;
   UnableSince& unable_since_;
+  std::set<uint64_t> silent_;
   std::set<uint64_t> asking_;
   std::vector<Place> places_;  // places of the replicas in decided_
   log::LogAnswers decided_;    // the input of the last decision

@@ -51,8 +51,9 @@ TEST_F(OneTablet, RecoveryWaitsForABackupThatIsSilent) {
   holder(1).replicas.clear();
   holder(0).keeps_silent = true;
   kill(dead_);
-  cluster.run_for(5s);
+  cluster.run_for(15s);
   ASSERT_TRUE(in_phase(dead_, Phase::kQuerying));
+  EXPECT_THAT(progress().waits_for, HasSubstr(fmt::format("server {}", others_[0])));
   EXPECT_TRUE(attempts_at(dead_).empty());
   EXPECT_TRUE(owns(dead_));
   holder(0).keeps_silent = false;

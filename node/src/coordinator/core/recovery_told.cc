@@ -48,6 +48,20 @@ std::string unable_text(const std::map<uint64_t, Status>& unable, const ClusterS
   return text;
 }
 
+/// Servers that are UP and silent; empty if there are none.
+std::string silent_text(const std::set<uint64_t>& silent, const ClusterState& state) {
+  constexpr size_t kNamed = 3;
+  std::string text;
+  size_t named = 0;
+  for (const uint64_t id : silent) {
+    if (++named > kNamed) break;
+    text += (text.empty() ? "" : ", ") + server_text(state, id);
+  }
+  if (text.empty()) return text;
+  if (silent.size() > kNamed) text += fmt::format(" and {} more", silent.size() - kNamed);
+  return "an answer of " + text + ": UP, and silent when asked which replicas it has";
+}
+
 }  // namespace
 
 void Recovery::begin_to_tell() {
@@ -181,7 +195,7 @@ bool Recovery::show_query() {
     show(blocked ? Phase::kBlocked : Phase::kWaiting,
          names + (names.empty() || unable.empty() ? "" : "; ") + unable);
   } else {
-    show(Phase::kQuerying, "");
+    show(Phase::kQuerying, silent_text(query_->silent(), state_));
   }
   return wanted();
 }
