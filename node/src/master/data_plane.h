@@ -65,7 +65,8 @@ class DataPlane {
   DataService data_;
   MultiService multi_;
   Atomic<uint64_t> refused_{0};
-  static inline thread_local const DataPlane* replies_next_ = nullptr;  // see reply_follows()
+  /// Set between reply_follows() and reply(). Of each thread, because on_log_progress() runs on any.
+  static inline thread_local const DataPlane* replies_next_ = nullptr;
   log::Log* log_ = nullptr;
   log::LogPosition seen_;  // end of the log at the last wants_replication()
 };

@@ -104,8 +104,9 @@ void ServerReactor::report() {
   ReplicaManager* replicas = first_steps_ ? first_steps_->master->replicas() : nullptr;
   if (replicas == nullptr) return;
   if (const auto why = replicas->condemned()) first_steps_->enlistment->leave(*why);
-  if (const auto fence = replicas->take_fence_to_raise())
+  if (const auto fence = replicas->take_fence_to_raise()) {
     first_steps_->enlistment->raise_epoch(*fence);
+  }
   for (const uint64_t backup_id : replicas->take_broken()) {
     first_steps_->peers->connection_failed(backup_id);
   }

@@ -110,7 +110,7 @@ Task<void> LogQuery::ask(uint64_t server_id) {
     }
     if (is_unable(whole)) {
       note_unable(server_id, whole);
-    } else if (silent_.insert(server_id).second) {
+    } else if (whole == StatusCode::kDeadlineExceeded && silent_.insert(server_id).second) {
       wake();
     }
     co_await reactor_.sleep(back_off.next(reactor_.random()));
@@ -145,7 +145,8 @@ bool LogQuery::given_up(uint64_t server_id) const {
 
 /// Goes on after the pages that `answer` has, if they answer the present question: a backup that is
 /// slow would else read the first pages again and again. Its replicas are frozen, so the pages stay
-/// true. Errors: those of the call; PROTOCOL_ERROR: the answer is malformed, and begins anew.
+/// true. Errors: those of the call; PROTOCOL_ERROR: the answer is malformed, and the next call asks
+/// for all of it.
 Task<Status> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
   wire::RecoveryQueryRequest request;
   request.master_id = master_id_;

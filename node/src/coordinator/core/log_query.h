@@ -64,8 +64,8 @@ class LogQuery {
   bool all_heard() const;
   /// Servers that are UP and whose last answer was that they cannot say which replicas they have.
   const std::map<uint64_t, Status>& unable() const { return unable_; }
-  /// Servers that are UP and did not answer their last query: they may be slow, or their device
-  /// hangs.
+  /// Servers that are UP, and from which a page did not come within options.timeout: their devices
+  /// are slow, or hang. Until they have answered.
   const std::set<uint64_t>& silent() const { return silent_; }
 
  private:
