@@ -65,7 +65,7 @@ class DataPlane {
   DataService data_;
   MultiService multi_;
   Atomic<uint64_t> refused_{0};
-  /// Set between reply_follows() and reply(). Of each thread, because on_log_progress() runs on any.
+  /// Set between reply_follows() and reply(). One for each thread: on_log_progress() runs on any.
   static inline thread_local const DataPlane* replies_next_ = nullptr;
   log::Log* log_ = nullptr;
   log::LogPosition seen_;  // end of the log at the last wants_replication()
