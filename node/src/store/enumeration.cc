@@ -15,6 +15,12 @@ namespace {
 using log::EntryType;
 using log::EntryView;
 
+/// How many buckets before its turn a bucket is prefetched, and how many before it its entries.
+/// Neighbours in the order of enumeration are far apart in memory: without this most of the time of
+/// a page is its cache misses, one after another.
+constexpr uint64_t kBucketsAhead = 8;
+constexpr uint64_t kEntriesAhead = 3;
+
 /// An entry of the tablet, by its place in the order of enumeration.
 struct Candidate {
   uint64_t place = 0;
@@ -112,13 +118,17 @@ StatusCode ObjectStore::enumerate(uint64_t table_id, uint64_t start_hash, uint64
   const uint64_t first = cursor;
   Page page(limits, out, result);
   std::vector<Candidate> candidates;
+  const auto bucket_at = [this](uint64_t place) {
+    return table_.bucket_of(enumeration_position(place));
+  };
   uint32_t entries = 0;
   for (uint32_t seen = 0;; ++seen) {
     result.next_cursor = cursor;
     if (seen == limits.max_buckets || entries >= limits.max_entries) return StatusCode::kOk;
+    table_.prefetch_bucket(bucket_at(cursor + kBucketsAhead * step));
+    table_.prefetch_entries(bucket_at(cursor + kEntriesAhead * step));
     candidates.clear();
-    table_.scan_bucket(table_.bucket_of(enumeration_position(cursor)), [&](const char* address,
-                                                                           uint16_t, uint32_t) {
+    table_.scan_bucket(bucket_at(cursor), [&](const char* address, uint16_t, uint32_t) {
       ++entries;
       const EntryView entry = log_.entry(address);
       if (entry.load_at<uint64_t>(0) != table_id) return;  // the first field of both kinds of body

@@ -52,10 +52,15 @@ class HashTable {
     for (const Slot& slot : buckets_[hash & mask_].slots) {
       const uint64_t word = slot.load(std::memory_order_relaxed);
       if (word >> kTagShift != tag || word == 0 || is_chain(word)) continue;
-      __builtin_prefetch(address_in(word));
-      __builtin_prefetch(address_in(word) + kCacheLineBytes);
-      __builtin_prefetch(address_in(word) + 2 * kCacheLineBytes);
-      return;
+      return prefetch_lines(address_in(word));
+    }
+  }
+  void prefetch_bucket(uint64_t bucket) const { __builtin_prefetch(&buckets_[bucket]); }
+  /// The same for all entries of a bucket but those of overflow buckets, for a scan of it.
+  void prefetch_entries(uint64_t bucket) const {
+    for (const Slot& slot : buckets_[bucket].slots) {
+      const uint64_t word = slot.load(std::memory_order_relaxed);
+      if (word != 0 && !is_chain(word)) prefetch_lines(address_in(word));
     }
   }
 
@@ -138,6 +143,11 @@ class HashTable {
   uint64_t overflow_buckets() const { return overflow_used_.load(std::memory_order_relaxed); }
 
  private:
+  static void prefetch_lines(const char* entry) {
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + kCacheLineBytes);
+    __builtin_prefetch(entry + 2 * kCacheLineBytes);
+  }
   struct alignas(kCacheLineBytes) Bucket {
     Slot slots[kSlotsPerBucket];
   };
