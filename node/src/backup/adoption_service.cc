@@ -217,7 +217,29 @@ Task<Result<uint32_t>> AdoptionService::verify(FormerFrame former,
     co_return fail(unfit(former, "its footer is not that of the segment"));
   }
   if (scan.valid_bytes > request.length) RC_SOMETIMES("backup.frame_is_older_than_a_compaction");
+  if (!closed) {
+    const ByteView valid = bytes.view().substr(0, scan.valid_bytes);
+    if (Status written = co_await write_back(former, valid); !written.ok()) {
+      co_return fail(written);
+    }
+  }
   co_return scan.valid_bytes;
+}
+
+/// Writes the bytes to the frame again, as it was closed before it was known that they are on the
+/// device. After a sync that failed, the cache may have shown us bytes that no later sync writes.
+Task<Status> AdoptionService::write_back(const FormerFrame& former, ByteView bytes) {
+  const ReplicaKey key{former.content.master_id, former.content.segment_id};
+  for (uint32_t at = 0; at < bytes.size(); at += kScanSlice) {
+    if (still_former(key, former.frame) == nullptr) {
+      co_return Status(StatusCode::kNotFound, "adopt: the frame was freed meanwhile");
+    }
+    const Status written = frames_.write(former.frame, at, bytes.substr(at, kScanSlice));
+    if (!written.ok()) co_return written;
+    co_await reactor_.sleep(Duration{});
+  }
+  RC_SOMETIMES("backup.former_frame_is_written_back");
+  co_return Status();
 }
 
 Task<Status> AdoptionService::synced() {

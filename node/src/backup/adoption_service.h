@@ -73,6 +73,7 @@ class AdoptionService {
   Task<Status> adopt_any(const wire::AdoptRequest& request, uint64_t number);
   Task<Status> adopt_frame(const wire::AdoptRequest& request, uint64_t number, uint32_t frame);
   Task<Result<uint32_t>> verify(FormerFrame former, const wire::AdoptRequest& request);
+  Task<Status> write_back(const FormerFrame& former, ByteView bytes);
   Task<Status> synced();
   const FormerFrame* still_former(const ReplicaKey& key, uint32_t frame) const;
   void drop(const ReplicaKey& key, uint32_t frame);

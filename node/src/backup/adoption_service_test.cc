@@ -146,6 +146,26 @@ TEST_F(AdoptionServiceTest, ItsBytesAreSyncedBeforeItCounts) {
   EXPECT_TRUE(there == bytes_);
 }
 
+/// After a sync that failed, the cache still shows bytes that later syncs do not write.
+TEST_F(AdoptionServiceTest, BytesOfAFailedSyncAreWrittenAgain) {
+  node_.disk().set_direct(false);
+  restart(/*power_loss=*/false);
+  ASSERT_EQ(open_head(1, bytes_.substr(0, 1000)), StatusCode::kOk);
+  scheduler_.run_for(1s);
+  ASSERT_EQ(write(1, 1000, bytes_.substr(1000)), StatusCode::kOk);
+  node_.disk().fail_syncs(1);
+  close();
+  scheduler_.run_for(1s);
+  come_back();
+  ASSERT_EQ(frames_->former()[0].content.state, FrameState::kOpen);
+  ASSERT_EQ(adopt(), StatusCode::kOk) << replies_.bytes;
+  restart(/*power_loss=*/true);
+  ASSERT_EQ(frames_->former()[0].content.state, FrameState::kClosed);
+  std::string there(size_, '\0');
+  ASSERT_TRUE(frames_->read(0, 0, there.data(), there.size()).ok());
+  EXPECT_TRUE(there == bytes_);
+}
+
 TEST_F(AdoptionServiceTest, ItServesARecoveryAsTheOnlySource) {
   hold_and_sync();
   come_back();
