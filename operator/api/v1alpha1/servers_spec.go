@@ -73,6 +73,10 @@ type ServersSpec struct {
 	// +optional
 	Cleaning CleaningSpec `json:"cleaning,omitzero"`
 
+	// How the data of dead servers is recovered.
+	// +optional
+	Recovery ServerRecoverySpec `json:"recovery,omitzero"`
+
 	// Whole cores for each server. If not set: 50m requested, no limit.
 	// +optional
 	CPU *CPUSpec `json:"cpu,omitempty"`
@@ -117,6 +121,15 @@ type CleaningSpec struct {
 	// is OneLevel.
 	// +optional
 	Mode CleaningMode `json:"mode,omitempty"`
+}
+
+// ServerRecoverySpec says how a server recovers data of dead servers.
+type ServerRecoverySpec struct {
+	// Most bytes of dead servers' logs that one server replays in a second, for example 200Mi. A limit leaves bandwidth to
+	// clients, and recoveries take longer. If not set: no limit.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('1Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.recovery.bandwidth is %s; accepted: a whole number of bytes a second, at least 1Mi, or leave it out'.format([self])"
+	Bandwidth *resource.Quantity `json:"bandwidth,omitempty"`
 }
 
 // CPUSpec gives a server whole cores.

@@ -77,6 +77,9 @@ func serverArguments(cluster *ramcloudv1.RAMCloudCluster, name string, ports Nod
 		args = append(args, fmt.Sprintf("--reactors=%d", cpu.Reactors))
 	}
 	args = append(args, cleaningArguments(cluster)...)
+	if most := cluster.Spec.Servers.Recovery.Bandwidth; most != nil {
+		args = append(args, "--recovery-bandwidth="+sizeFlag(most.Value()))
+	}
 	if least := cluster.Spec.MinReplicas; least != nil {
 		args = append(args, fmt.Sprintf("--min-replicas=%d", *least))
 	}

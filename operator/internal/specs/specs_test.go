@@ -51,6 +51,7 @@ func everything() *ramcloudv1.RAMCloudCluster {
 	c.Spec.TopologyKey = corev1.LabelTopologyRegion
 	c.Spec.Servers.CPU = &ramcloudv1.CPUSpec{Cores: 2, Guaranteed: true, Reactors: 2, Cleaners: &least}
 	c.Spec.Servers.Cleaning.Mode = ramcloudv1.CleaningOneLevel
+	c.Spec.Servers.Recovery.Bandwidth = quantity("200Mi")
 	c.Spec.Servers.Template.PriorityClassName = "important"
 	c.Spec.Update.RestartRequest = "2026-01-31"
 	return c
@@ -295,6 +296,8 @@ func TestDifferencesAreNamed(t *testing.T) {
 			c.Spec.Servers.Cleaning.Mode, c.Spec.Servers.CPU = ramcloudv1.CleaningOff, &ramcloudv1.CPUSpec{Cores: 1, Cleaners: new(int32)}
 		}, "--cleaner-threads: not given, wanted 0; --cleaning: not given, wanted off; resources: requests cpu 50m memory 496Mi, " +
 			"limits memory 496Mi, wanted requests cpu 1 memory 496Mi, limits memory 496Mi"},
+		"the bandwidth of recoveries": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Servers.Recovery.Bandwidth = quantity("1500000") },
+			"--recovery-bandwidth: not given, wanted 1500000"},
 		"no more exposed": {func(c *ramcloudv1.RAMCloudCluster) { c.Spec.Expose.Type = ramcloudv1.ExposeNone },
 			"--advertise-outside: $(HOST_IP):30100, wanted without"},
 		"where it may run": {func(c *ramcloudv1.RAMCloudCluster) {

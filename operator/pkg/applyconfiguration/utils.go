@@ -93,6 +93,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServerPlacement"):
 		return &apiv1alpha1.ServerPlacementApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ServerRecoverySpec"):
+		return &apiv1alpha1.ServerRecoverySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServersSpec"):
 		return &apiv1alpha1.ServersSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServersStatus"):

@@ -764,6 +764,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: node
       type:
         scalar: string
+- name: dev.ramcloud.operator.api.v1alpha1.ServerRecoverySpec
+  map:
+    fields:
+    - name: bandwidth
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
 - name: dev.ramcloud.operator.api.v1alpha1.ServerState
   scalar: string
 - name: dev.ramcloud.operator.api.v1alpha1.ServerTemplate
@@ -816,6 +822,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.ramcloud.operator.api.v1alpha1.MemorySpec
       default: {}
+    - name: recovery
+      type:
+        namedType: dev.ramcloud.operator.api.v1alpha1.ServerRecoverySpec
     - name: replicas
       type:
         scalar: numeric

@@ -27,6 +27,8 @@ type ServersSpecApplyConfiguration struct {
 	HugePages *apiv1alpha1.HugePages `json:"hugePages,omitempty"`
 	// How the memory of overwritten and deleted objects is reclaimed.
 	Cleaning *CleaningSpecApplyConfiguration `json:"cleaning,omitempty"`
+	// How the data of dead servers is recovered.
+	Recovery *ServerRecoverySpecApplyConfiguration `json:"recovery,omitempty"`
 	// Whole cores for each server. If not set: 50m requested, no limit.
 	CPU *CPUSpecApplyConfiguration `json:"cpu,omitempty"`
 	// Compute resources of each server. They replace cpu, and the memory request that the operator computes from log, hash
@@ -73,6 +75,14 @@ func (b *ServersSpecApplyConfiguration) WithHugePages(value apiv1alpha1.HugePage
 // If called multiple times, the Cleaning field is set to the value of the last call.
 func (b *ServersSpecApplyConfiguration) WithCleaning(value *CleaningSpecApplyConfiguration) *ServersSpecApplyConfiguration {
 	b.Cleaning = value
+	return b
+}
+
+// WithRecovery sets the Recovery field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Recovery field is set to the value of the last call.
+func (b *ServersSpecApplyConfiguration) WithRecovery(value *ServerRecoverySpecApplyConfiguration) *ServersSpecApplyConfiguration {
+	b.Recovery = value
 	return b
 }
 
