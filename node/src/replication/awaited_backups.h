@@ -24,6 +24,8 @@ class AwaitedBackups {
   /// The segment lost its replica on this backup, which is expected. Its copy is put off.
   void put_off(SegmentReplicas& replicas, uint64_t server_id);
 
+  bool empty() const { return backups_.empty(); }
+
   /// Ends the grace period of this backup; of all.
   void give_up(uint64_t server_id);
   void give_up_all();

@@ -131,8 +131,8 @@ bool ReplicaManager::may_be_offered(uint64_t segment_id) {
 
 /// Only once all losses are handled: until then lost replicas seem to be there.
 bool ReplicaManager::drive_adoptions() {
-  bool worked = take_adoptions();
-  if (adoptions_.empty() || list_changed_ || !backups_.losing().empty()) return worked;
+  if (list_changed_ || !backups_.losing().empty()) return false;
+  bool worked = false;
   uint64_t looks = 0;
   for (const uint64_t server_id : adoptions_.backups()) {
     if (!servers_.is_live(server_id)) adoptions_.give_up(server_id);

@@ -34,7 +34,8 @@ bool ReplicaManager::on_turn() {
     worked = drive_unsettled() || worked;
   });
   if (!stopped_) worked = drive_settled() || worked;
-  if (wake_ != kNever && !stopped_) timer_.start_at(wake_);
+  const bool set = timer_.running() && timer_.when() == wake_;
+  if (wake_ != kNever && !stopped_ && !set) timer_.start_at(wake_);
   due_ = due_ || worked;  // until there is nothing left to do
   return worked;
 }
@@ -84,9 +85,9 @@ bool ReplicaManager::drive_unsettled() {
 bool ReplicaManager::drive_unsettled_once() {
   if (stopped_) return false;
   put_off_ = false;
-  take_opened();
+  if (has_opened_.load(std::memory_order_acquire)) take_opened();
   bool worked = take_first_reactor_answers();
-  take_fence_answer();
+  if (fence_answer_) take_fence_answer();
   take_renewals();
   if (stopped_) return true;
   if (std::exchange(list_changed_, false)) {
@@ -94,10 +95,10 @@ bool ReplicaManager::drive_unsettled_once() {
     worked = true;
     if (stopped_) return true;
   }
-  lose_unsettled();
-  lose_silent();
+  if (!backups_.losing().empty()) lose_unsettled();
+  if (silence_.size() + silence_to_first_.size() > 0) lose_silent();
   for (SegmentReplicas* replicas : unsettled_) worked = drive(*replicas) || worked;
-  lose_unsettled();
+  if (!backups_.losing().empty()) lose_unsettled();
   note_lost_abandoned();
   drive_fence();
   if (stopped_) return true;
@@ -120,6 +121,7 @@ void ReplicaManager::note_lost_abandoned() {
 
 /// Heads come in the order of their ids: the log opens one when the last was reported open.
 void ReplicaManager::take_opened() {
+  has_opened_.store(false, std::memory_order_relaxed);  // before it looks: what comes later is seen
   const MutexGuard guard(opened_mutex_);
   for (log::Segment* segment : opened_) {
     // The segment takes no data before it is open on its replicas, so no group has an older epoch.
@@ -339,7 +341,7 @@ bool ReplicaManager::settle_abandoned() {
 bool ReplicaManager::settle_front() {
   SegmentReplicas& front = *unsettled_.front();
   log::Segment& segment = *front.segment;
-  if (!raise_durable(front)) return false;
+  if (!raise_durable(front) || !segment.closed()) return false;
   const auto is_closed = [](const ReplicaSlot& slot) { return slot.closed(); };
   if (!front.on_enough(options_.min_replicas, is_closed)) return false;
   segment.mark_closed_durable();

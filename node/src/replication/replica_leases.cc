@@ -48,6 +48,7 @@ void ReplicaManager::take_renewals() {
     silence_.discard(reactor_.clock().lease_now());
     silence_to_first_.discard(reactor_.clock().lease_now());
   }
+  if (renewals_.empty()) return;
   for (const Renewal& renewal : std::exchange(renewals_, {})) {
     if (renewal.status.ok()) {
       lease_confirmed(renewal.server_id, renewal.sent);

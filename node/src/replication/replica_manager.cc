@@ -81,6 +81,7 @@ void ReplicaManager::segment_opened(log::Segment& segment) {
     const MutexGuard guard(opened_mutex_);
     opened_.push_back(&segment);
   }
+  has_opened_.store(true, std::memory_order_release);
   ask_first_reactor();
 }
 
@@ -94,6 +95,7 @@ void ReplicaManager::segment_removed(log::Segment& segment) {
     const MutexGuard guard(opened_mutex_);
     removed_.push_back(&segment);
   }
+  has_reported_.store(true, std::memory_order_release);
   ask_first_reactor();
 }
 
@@ -102,6 +104,7 @@ void ReplicaManager::segment_compacted(log::Segment& before, log::Segment& after
     const MutexGuard guard(opened_mutex_);
     compacted_.push_back({&before, &after});
   }
+  has_reported_.store(true, std::memory_order_release);
   ask_first_reactor();
 }
 
@@ -218,7 +221,7 @@ void ReplicaManager::note_answer(uint64_t server_id, const Status& status, Time 
     return;
   }
   silence_to_first_.heard(server_id);
-  cut_off_.erase(server_id);
+  if (!cut_off_.empty()) cut_off_.erase(server_id);
 }
 
 /// A replica that was closed before (`was_closed`) was only asked whether it is still there.
@@ -421,7 +424,6 @@ void ReplicaManager::drive_fence() {
 }
 
 void ReplicaManager::take_fence_answer() {
-  if (!fence_answer_) return;
   RC_FAILPOINT("replication.epoch.confirmed");
   const FenceAnswer answer = *std::exchange(fence_answer_, std::nullopt);
   if (!answer.status.ok()) return stop_serving(answer.status);

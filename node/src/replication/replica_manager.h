@@ -460,6 +460,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   std::atomic<bool> stopped_{false};      // set with condemned_why_, by the first
                                           // reactor
   std::atomic<uint64_t> sync_wanted_{0};  // a position
+  /// Set after something was added to opened_; and the same for removed_ or compacted_.
+  std::atomic<bool> has_opened_{false};
+  std::atomic<bool> has_reported_{false};
   Mutex opened_mutex_;
   std::vector<log::Segment*> opened_ RC_GUARDED_BY(opened_mutex_);   // not in segments_ yet
   std::vector<log::Segment*> removed_ RC_GUARDED_BY(opened_mutex_);  // still in segments_

@@ -32,13 +32,15 @@ bool ReplicaManager::drive_settled() {
   effort_ = {};
   put_off_ = false;
   bool worked = take_settled_answers();
-  worked = take_reported() || worked;
-  worked = lose_settled() || worked;
-  worked = lose_silent_copies() || worked;
-  worked = drive_side() || worked;
-  worked = drive_adoptions() || worked;
-  worked = drive_awaited() || worked;
-  worked = drive_repairs() || worked;
+  // Most turns have nothing for most of these steps.
+  if (has_reported_.load(std::memory_order_acquire)) worked = take_reported() || worked;
+  if (!backups_.losing().empty()) worked = lose_settled() || worked;
+  if (!cut_off_.empty()) worked = lose_silent_copies() || worked;
+  if (!side_.empty()) worked = drive_side() || worked;
+  if (!adoption_answers_.empty()) worked = take_adoptions() || worked;
+  if (!adoptions_.empty()) worked = drive_adoptions() || worked;
+  if (!awaited_.empty()) worked = drive_awaited() || worked;
+  if (repairs_.size() > 0) worked = drive_repairs() || worked;
   if (!given_up_.empty()) worked = free_given_up() || worked;
   worked = drive_sync() || worked;
   worked = check_closed_replicas() || worked;
@@ -63,6 +65,7 @@ bool ReplicaManager::take_settled_answers() {
 /// because a segment is compacted before it is removed. Of the removed ones it handles some. True
 /// if there are more, or if one of them has not been taken by take_opened() yet.
 bool ReplicaManager::take_reported() {
+  has_reported_.store(false, std::memory_order_relaxed);
   std::vector<log::Segment*> removed;
   std::vector<Compacted> compacted;
   bool more = false;
@@ -91,6 +94,7 @@ bool ReplicaManager::take_reported() {
     segments_.erase(found);
     segment->mark_released();
   }
+  if (more) has_reported_.store(true, std::memory_order_relaxed);
   return more || !removed.empty() || !compacted.empty();
 }
 
@@ -216,7 +220,6 @@ void ReplicaManager::lose_unsettled() {
 
 /// Losses of settled segments, a slice each turn. True if there were any.
 bool ReplicaManager::lose_settled() {
-  if (backups_.losing().empty()) return false;
   give_up_returns();
   while (!backups_.losing().empty() && effort_.losses < kMostLossesAtOnce) {
     const uint64_t server_id = backups_.losing().front();
@@ -234,7 +237,6 @@ bool ReplicaManager::lose_settled() {
 /// there that cleaning waits for are made elsewhere, a slice each turn. No fence is needed: none of
 /// them is open. (Those of open segments were lost already: lose_silent().)
 bool ReplicaManager::lose_silent_copies() {
-  if (cut_off_.empty()) return false;
   const uint64_t server_id = cut_off_.begin()->first;
   uint64_t& left = cut_off_.begin()->second.left;
   left = std::min(left, backups_.replicas_on(server_id));

@@ -23,6 +23,8 @@ void SegmentReplicas::update_holders() {
       holders.ids[holders.count++] = slot->server_id();
     }
   }
+  if (holders == known_holders) return;
+  known_holders = holders;
   for (const auto& slot : slots) slot->set_holders(holders);
 }
 

@@ -29,6 +29,7 @@ struct SegmentReplicas {
   log::Segment* compacted = nullptr;  // replaces `segment` once no replica is being copied from its
                                       // bytes
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
+  wire::Holders known_holders;                      // what every slot was told
   std::vector<uint64_t> banned;  // backups that may have a stale replica, or may get late messages
                                  // of one; not asked again for this segment
   std::vector<uint64_t> freed;   // those of them that freed it; they may have it again when this
@@ -99,7 +100,7 @@ struct SegmentReplicas {
     }
     return have >= min_replicas;
   }
-  /// Tells every slot the present list of holders.
+  /// Tells every slot the present list of holders, if it has changed.
   void update_holders();
   /// The number of bytes from the start that enough replicas have, if all of these know the
   /// holders. None if not enough count.

@@ -28,7 +28,9 @@ class Silence {
   explicit Silence(Duration limit) : limit_(limit) {}
 
   /// The backup answered something.
-  void heard(uint64_t server_id) { silent_.erase(server_id); }
+  void heard(uint64_t server_id) {
+    if (!silent_.empty()) silent_.erase(server_id);
+  }
   /// The message sent at `sent` was not answered in time.
   void unanswered(uint64_t server_id, Time sent) {
     if (sent < counted_from_) return;

@@ -62,6 +62,8 @@ class Timer {
   void start_after(Duration delay);
   void stop();
   bool running() const { return heap_index_ != kIdle; }
+  /// When it fires. Precondition: running().
+  Time when() const { return when_; }
 
  private:
   friend class Reactor;
