@@ -2,6 +2,7 @@
 // path needs, does not grow with them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -215,6 +216,18 @@ TEST_F(ManySegments, WithoutALossNothingButTheHeadIsLookedAt) {
   EXPECT_EQ(manager_->stats().segments, kSegments + 1);
   expect_little_at_one_go();
   EXPECT_EQ(manager_->most_in_a_turn().segments, 0u);
+}
+
+/// Nobody says again that the rest is there.
+TEST_F(ManySegments, OfSegmentsThatAreRemovedTogetherAllAreReleased) {
+  make_segments();
+  std::vector<log::Segment*> removed = log_->segments();
+  std::erase_if(removed, [](const log::Segment* segment) { return !segment->closed_durable(); });
+  removed.resize(100);
+  for (log::Segment* segment : removed) manager_->segment_removed(*segment);
+  const auto released = [](const log::Segment* segment) { return segment->released(); };
+  EXPECT_TRUE(scheduler_.run_until([&] { return std::ranges::all_of(removed, released); }, 10s));
+  EXPECT_EQ(manager_->stats().segments, kSegments + 1 - removed.size());
 }
 
 }  // namespace
