@@ -234,7 +234,7 @@ Task<Status> AdoptionService::write_back(const FormerFrame& former, ByteView byt
     if (still_former(key, former.frame) == nullptr) {
       co_return Status(StatusCode::kNotFound, "adopt: the frame was freed meanwhile");
     }
-    const Status written = frames_.write(former.frame, at, bytes.substr(at, kScanSlice));
+    const Status written = replicas_.write_former(former.frame, at, bytes.substr(at, kScanSlice));
     if (!written.ok()) co_return written;
     co_await reactor_.sleep(Duration{});
   }

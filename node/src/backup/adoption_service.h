@@ -39,6 +39,8 @@ class AdoptionService {
     /// is as before. Precondition: may_change(), not here(), and its bytes are on the device.
     virtual Status take_over(const FormerFrame& former, const wire::AdoptRequest& request,
                              uint32_t length) = 0;
+    /// Writes segment bytes to a former frame. Notes it if the device failed.
+    virtual Status write_former(uint32_t frame, uint32_t offset, ByteView bytes) = 0;
     /// Calls `done` when everything that was written to frames is on the device. Bytes that wait in
     /// UnsyncedTails are not included.
     virtual void sync_frames(std::function<void(Status)> done) = 0;

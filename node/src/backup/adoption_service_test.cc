@@ -85,6 +85,25 @@ class AdoptionServiceTest : public testing::RecoveryFixture {
     EXPECT_EQ(adopt(), StatusCode::kNotFound) << "it is not read again";
     EXPECT_TRUE(replies_.nothing_written());
   }
+  /// Segment 1, whose last bytes the next sync does not write.
+  void hold_and_fail_a_sync() {
+    node_.disk().set_direct(false);
+    restart(/*power_loss=*/false);
+    ASSERT_EQ(open_head(1, bytes_.substr(0, 1000)), StatusCode::kOk);
+    scheduler_.run_for(1s);
+    ASSERT_EQ(write(1, 1000, bytes_.substr(1000)), StatusCode::kOk);
+    node_.disk().fail_syncs(1);
+    close();
+  }
+  void expect_that_adopted_bytes_survive() {
+    ASSERT_EQ(frames_->former()[0].content.state, FrameState::kOpen);
+    ASSERT_EQ(adopt(), StatusCode::kOk) << replies_.bytes;
+    restart(/*power_loss=*/true);
+    ASSERT_EQ(frames_->former()[0].content.state, FrameState::kClosed);
+    std::string there(size_, '\0');
+    ASSERT_TRUE(frames_->read(0, 0, there.data(), there.size()).ok());
+    EXPECT_TRUE(there == bytes_);
+  }
   void expect_former() {
     EXPECT_EQ(frames_->frames_quarantined(), 1u);
     EXPECT_FALSE(service_->find(kMaster, 1).has_value());
@@ -148,22 +167,43 @@ TEST_F(AdoptionServiceTest, ItsBytesAreSyncedBeforeItCounts) {
 
 /// After a sync that failed, the cache still shows bytes that later syncs do not write.
 TEST_F(AdoptionServiceTest, BytesOfAFailedSyncAreWrittenAgain) {
-  node_.disk().set_direct(false);
-  restart(/*power_loss=*/false);
-  ASSERT_EQ(open_head(1, bytes_.substr(0, 1000)), StatusCode::kOk);
-  scheduler_.run_for(1s);
-  ASSERT_EQ(write(1, 1000, bytes_.substr(1000)), StatusCode::kOk);
-  node_.disk().fail_syncs(1);
-  close();
+  hold_and_fail_a_sync();
   scheduler_.run_for(1s);
   come_back();
-  ASSERT_EQ(frames_->former()[0].content.state, FrameState::kOpen);
-  ASSERT_EQ(adopt(), StatusCode::kOk) << replies_.bytes;
-  restart(/*power_loss=*/true);
-  ASSERT_EQ(frames_->former()[0].content.state, FrameState::kClosed);
-  std::string there(size_, '\0');
-  ASSERT_TRUE(frames_->read(0, 0, there.data(), there.size()).ok());
-  EXPECT_TRUE(there == bytes_);
+  expect_that_adopted_bytes_survive();
+}
+
+/// The sync of the planned stop finds nothing to write, and succeeds.
+TEST_F(AdoptionServiceTest, APlannedStopAfterAFailedSyncCallsNothingClosed) {
+  hold_and_fail_a_sync();
+  scheduler_.run_for(1s);
+  std::optional<Status> stopped;
+  service_->shut_down([&](const Status& status) { stopped = status; });
+  ASSERT_TRUE(scheduler_.run_until([&] { return stopped.has_value(); }, 10s));
+  EXPECT_EQ(stopped->code(), StatusCode::kIoError);
+  come_back();
+  expect_that_adopted_bytes_survive();
+}
+
+/// The kernel reports the error to the first sync that ends, whoever asked for it.
+TEST_F(AdoptionServiceTest, AnErrorThatAnotherSyncWasToldCallsNothingClosed) {
+  hold_and_fail_a_sync();
+  EXPECT_EQ(send(wire::Opcode::kSyncReplicas,
+                 wire::encode(wire::SyncReplicasRequest{kMaster}, wire::kExtensible)),
+            StatusCode::kIoError);
+  scheduler_.run_for(1s);
+  come_back();
+  expect_that_adopted_bytes_survive();
+}
+
+TEST_F(AdoptionServiceTest, ADeviceThatCannotWriteThemBackHasFailed) {
+  hold_and_fail_a_sync();
+  scheduler_.run_for(1s);
+  come_back();
+  node_.disk().fail_writes(1);
+  EXPECT_EQ(adopt(), StatusCode::kIoError);
+  EXPECT_TRUE(replies_.nothing_written());
+  EXPECT_FALSE(service_->device_status().ok());
 }
 
 TEST_F(AdoptionServiceTest, ItServesARecoveryAsTheOnlySource) {

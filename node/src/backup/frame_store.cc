@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "base/sometimes.h"
 #include "base/text.h"
 #include "log/group_reader.h"
 
@@ -301,6 +302,17 @@ Status FrameStore::describe(uint32_t index, const FrameContent& content) {
 
 Status FrameStore::write(uint32_t index, uint32_t offset, ByteView bytes) {
   return file_->write(frame_data_offset(index) + offset, bytes);
+}
+
+void FrameStore::sync(std::function<void(Status)> done) {
+  file_->sync([failed = failed_sync_, done = std::move(done)](Status status) {
+    if (failed->ok()) {
+      *failed = std::move(status);
+    } else if (status.ok()) {
+      RC_SOMETIMES("backup.sync_after_a_failed_one");
+    }
+    done(*failed);
+  });
 }
 
 void FrameStore::write_direct(std::span<const FrameWrite> writes, std::shared_ptr<const void> keep,

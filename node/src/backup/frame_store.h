@@ -104,8 +104,10 @@ class FrameStore {
   /// Frees a frame. Precondition: proof that its replica is obsolete. A direct write in flight to
   /// it ends before the frame is reused.
   Status release(uint32_t frame);
-  /// Calls `done` when everything written before this call is on the device.
-  void sync(std::function<void(Status)> done) { file_->sync(std::move(done)); }
+  /// Calls `done` when everything written before this call is on the device. What a sync that failed
+  /// should have written may never be written, and the kernel reports that once. So after a failure
+  /// every sync fails, with the first error.
+  void sync(std::function<void(Status)> done);
 
   uint32_t frames_total() const { return static_cast<uint32_t>(frames_.size()); }
   uint32_t frames_free() const { return static_cast<uint32_t>(free_.size()); }
@@ -155,6 +157,7 @@ class FrameStore {
   void written_direct();
 
   std::unique_ptr<File> file_;
+  std::shared_ptr<Status> failed_sync_ = std::make_shared<Status>();  // of the first that failed
   std::string path_;
   BootId boot_id_;
   wire::Uuid cluster_uuid_{};

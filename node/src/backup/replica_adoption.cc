@@ -45,6 +45,12 @@ Status ReplicaService::take_over(const FormerFrame& former, const wire::AdoptReq
   return {};
 }
 
+Status ReplicaService::write_former(uint32_t frame, uint32_t offset, ByteView bytes) {
+  Status written = frames_.write(frame, offset, bytes);
+  if (!written.ok()) write_failed(written);
+  return written;
+}
+
 void ReplicaService::sync_frames(std::function<void(Status)> done) {
   ++counters_.syncs;
   frames_.sync([this, alive = alive_, done = std::move(done)](const Status& status) {

@@ -195,6 +195,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   std::optional<Here> here(const Key& key) const override;
   Status take_over(const FormerFrame& former, const wire::AdoptRequest& request,
                    uint32_t length) override;
+  Status write_former(uint32_t frame, uint32_t offset, ByteView bytes) override;
   void sync_frames(std::function<void(Status)> done) override;
   void when_durable(const Key& key, std::function<void(Status)> done) override;
   void make_visible(const Key& key, uint32_t bytes_held, bool whole, const ReplyHandle& reply);

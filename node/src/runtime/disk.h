@@ -57,8 +57,8 @@ class File {
   virtual uint32_t direct_block() const { return 0; }
   /// Writes past the cache and calls `done`, on the owner's reactor, when all of it is on the
   /// device. Until then each sector may have been written or not. The writes are sorted by offset
-  /// and do not overlap. Nothing else may touch their blocks meanwhile, and write() must never
-  /// write them. `keep` owns the bytes, which must not change until it is released, perhaps after
+  /// and do not overlap. Nothing else may touch their blocks meanwhile, and bytes that write() wrote
+  /// there before must have been synced. `keep` owns the bytes, which must not change until it is released, perhaps after
   /// the file was destroyed.
   virtual void write_direct(std::span<const DirectWrite> writes, std::shared_ptr<const void> keep,
                             std::function<void(Status)> done) {

@@ -90,6 +90,9 @@ class SimFile final : public File {
   Status write(uint64_t offset, ByteView bytes) override {
     RC_RETURN_IF_ERROR(check(offset, bytes.size()));
     RC_RETURN_IF_ERROR(disk_.failure_);
+    if (disk_.take(disk_.failing_writes_)) {
+      return {StatusCode::kIoError, "the simulated write failed"};
+    }
     RC_RETURN_IF_ERROR(check_apart(offset, bytes.size()));
     if (disk_.frozen_) return {};
     for_sectors(offset, bytes.size(), [&](uint64_t sector, uint64_t at, uint64_t n, uint64_t done) {

@@ -63,6 +63,8 @@ class SimDisk final : public Disk {
   /// as clean afterwards: readers see them until the power is lost, and later syncs succeed without
   /// writing them (as on Linux).
   void fail_syncs(uint32_t count) { failing_syncs_ = count; }
+  /// The next `count` write() fail with IO_ERROR.
+  void fail_writes(uint32_t count) { failing_writes_ = count; }
   /// The next `count` read_beside() fail with IO_ERROR.
   void fail_reads(uint32_t count) { failing_reads_ = count; }
   /// The next `count` direct writes, or sectors of a sync, are answered OK and are not on the
@@ -94,6 +96,7 @@ class SimDisk final : public Disk {
   bool direct_ = true;
   bool frozen_ = false;
   uint32_t failing_syncs_ = 0;
+  uint32_t failing_writes_ = 0;
   uint32_t failing_reads_ = 0;
   uint32_t losing_ = 0;
   uint32_t misdirecting_ = 0;
