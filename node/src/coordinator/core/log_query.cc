@@ -169,6 +169,7 @@ Task<Status> LogQuery::read_pages(uint64_t server_id, Answer& answer) {
       co_return why;
     }
     request.first_frame = answer.next_frame = page->next_frame;
+    if (silent_.erase(server_id) > 0) wake();
   } while (request.first_frame != 0);
   // Read the clock, not the time of the turn: the answer may have come within this turn.
   answer.at = reactor_.clock().now();

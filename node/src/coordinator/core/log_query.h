@@ -65,7 +65,7 @@ class LogQuery {
   /// Servers that are UP and whose last answer was that they cannot say which replicas they have.
   const std::map<uint64_t, Status>& unable() const { return unable_; }
   /// Servers that are UP, and from which a page did not come within options.timeout: their devices
-  /// are slow, or hang. Until they have answered.
+  /// are slow, or hang. Until a page comes.
   const std::set<uint64_t>& silent() const { return silent_; }
 
  private:

@@ -60,6 +60,26 @@ TEST_F(OneTablet, RecoveryWaitsForABackupThatIsSilent) {
   ASSERT_TRUE(wait_until_served());
 }
 
+/// Restarting it would only begin its answer again.
+TEST_F(OneTablet, ABackupWhosePagesComeSlowlyIsNotCalledSilent) {
+  make(4);
+  holder(1).replicas.clear();
+  holder(0).page = 1;
+  auto& pages = holder(0).pages[dead_];
+  holder(0).on_call = [&](Opcode opcode) {
+    if (opcode != Opcode::kRecoveryQuery) return;
+    holder(0).keeps_silent = pages.size() == 1;
+    holder(0).query_takes = pages.size() > 2 ? 2s : 0s;
+  };
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return pages.size() == 2; }));
+  ASSERT_TRUE(cluster.run_until([&] { return progress().waits_for.contains("silent"); }));
+  ASSERT_TRUE(cluster.run_until([&] { return pages.size() == 4; }));
+  cluster.run_for(1s);
+  EXPECT_THAT(progress().waits_for, ::testing::Not(HasSubstr("silent")));
+  ASSERT_TRUE(wait_until_served());
+}
+
 TEST_F(OneTablet, RecoveryWaitsForAVolumeToComeBack) {
   make(5);
   const uint64_t gone = others_[0];
