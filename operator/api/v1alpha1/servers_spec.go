@@ -128,7 +128,7 @@ type ServerRecoverySpec struct {
 	// Most bytes of dead servers' logs that one server replays in a second, for example 200Mi. A limit leaves bandwidth to
 	// clients, and recoveries take longer. If not set: no limit.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('1Mi')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.recovery.bandwidth is %s; accepted: a whole number of bytes a second, at least 1Mi, or leave it out'.format([self])"
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('1Mi')) && !quantity(string(self)).isGreaterThan(quantity('64Ti')) && quantity(string(self)).isInteger()",reason=FieldValueInvalid,messageExpression="'spec.servers.recovery.bandwidth is %s; accepted: a whole number of bytes a second from 1Mi to 64Ti, or leave it out'.format([self])"
 	Bandwidth *resource.Quantity `json:"bandwidth,omitempty"`
 }
 

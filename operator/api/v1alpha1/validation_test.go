@@ -122,6 +122,7 @@ var bad = []struct{ name, object, spec string }{
 	{"more reactors than cores", "x", "servers: {cpu: {cores: 2, reactors: 3}}"},
 	{"an unknown way to clean", "x", "servers: {cleaning: {mode: two-level}}"},
 	{"less bandwidth for recoveries than a server takes", "x", "servers: {recovery: {bandwidth: 1000Ki}}"},
+	{"more bandwidth for recoveries than a server takes", "x", "servers: {recovery: {bandwidth: 65Ti}}"},
 	{"a part of a byte for recoveries", "x", "servers: {recovery: {bandwidth: 1048577500m}}"},
 	{"more cleaners than a server takes", "x", "servers: {cpu: {cores: 1, cleaners: 17}}"},
 	{"fewer cleaners than none", "x", "servers: {cpu: {cores: 1, cleaners: -1}}"},
