@@ -48,9 +48,9 @@ class Server:
 
     def load(self, *arguments):
         """Runs the load, and tells what it did and what it cost this server."""
-        before = bench_peers.cpu_seconds(self.pid)
+        before = bench.cpu_seconds(self.pid)
         run = bench.run_json(PROGRAM, *self.place(), *arguments)
-        return {**run, "cpu_seconds": bench_peers.cpu_seconds(self.pid) - before, "resident_bytes": self.status("VmRSS"),
+        return {**run, "cpu_seconds": bench.cpu_seconds(self.pid) - before, "resident_bytes": self.status("VmRSS"),
                 "peak_bytes": self.status("VmHWM")}
 
 

@@ -23,7 +23,6 @@ import time
 import urllib.request
 
 import bench
-import bench_peers
 import bench_recovery_page
 
 MIB = 512  # of the dead server's log
@@ -145,7 +144,7 @@ class Cluster(bench.Cluster):
         return stayed
 
     def cpu(self):
-        return sum(bench_peers.cpu_seconds(c["pid"]) for c in self.survivors)
+        return sum(bench.cpu_seconds(c["pid"]) for c in self.survivors)
 
     def kill_and_read(self):
         return bench.run_json(self.built.bench("outage"), "--cluster", self.address, "--table", "lost", "--table", "others",
