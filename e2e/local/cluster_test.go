@@ -264,14 +264,19 @@ func (c *cluster) stop() {
 	}
 }
 
-// alive: it exists and is not a zombie.
+// alive: it exists, and is not a zombie whose threads have all ended. One that the kernel keeps in a sync ends later
+// than the others, and holds their sockets until then.
 func alive(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
-	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+	if !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X") {
+		return true
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && len(threads) > 1
 }
 
 func (c *cluster) eventually(what string, condition func() bool) {
