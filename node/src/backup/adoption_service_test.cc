@@ -156,13 +156,7 @@ TEST_F(AdoptionServiceTest, ItsBytesAreSyncedBeforeItCounts) {
   ASSERT_EQ(write(1, 1000, bytes_.substr(1000)), StatusCode::kOk);
   close();
   come_back();
-  ASSERT_EQ(frames_->former()[0].content.state, FrameState::kOpen);
-  ASSERT_EQ(adopt(), StatusCode::kOk) << replies_.bytes;
-  restart(/*power_loss=*/true);
-  ASSERT_EQ(frames_->former()[0].content.state, FrameState::kClosed);
-  std::string there(size_, '\0');
-  ASSERT_TRUE(frames_->read(0, 0, there.data(), there.size()).ok());
-  EXPECT_TRUE(there == bytes_);
+  expect_that_adopted_bytes_survive();
 }
 
 /// After a sync that failed, the cache still shows bytes that later syncs do not write.
