@@ -17,8 +17,11 @@ constexpr Duration kTick = 100ms;
 constexpr Duration kLeastRound = 20ms;
 /// A server is probed at least this often.
 constexpr Duration kLongestPause = 1s;
-/// Up to this many servers are each probed every interval; with more, proportionally less often.
-constexpr uint32_t kProbedEveryInterval = 16;
+/// Up to this many servers are each probed every interval; with more, proportionally less often,
+/// because more servers also see each other.
+constexpr uint32_t kProbedEveryInterval = 3;
+/// Probes of up to this many servers leave together.
+constexpr uint32_t kProbedTogether = 16;
 /// At most this many peers are asked for an indirect probe, until one gives a result.
 constexpr int kPeersAsked = 3;
 /// The most servers that a message names.
@@ -124,7 +127,8 @@ Accounts FailureDetector::accounts() const {
 }
 
 /// Counts the servers that are accounted for. Silence counts only from the moment when there are
-/// enough: servers that became unreachable together get time to come back one by one.
+/// enough: servers that became unreachable together get time to come back one by one. Verdicts by
+/// silence that are not written yet do not stand any more, whether or not they are being written.
 void FailureDetector::take_stock() {
   const Accounts now = accounts();
   const bool sound = now.enough() && !ledger_.failing() && verdicts_are_due();
@@ -136,6 +140,9 @@ void FailureDetector::take_stock() {
   } else if (!sound && sound_since_) {
     RC_SOMETIMES("coordinator.silence_condemns_nobody");
     sound_since_.reset();
+    for (auto& [id, verdict] : verdicts_) {
+      if (verdict.evidence == Evidence::kSilent) verdict.stands = false;
+    }
     log_warn("detection.suspect", {{"accounted", now.accounted},
                                    {"expected", now.expected},
                                    {"metadata_fails", ledger_.failing()}});
@@ -226,7 +233,7 @@ Time FailureDetector::next_round(const Watch& watch, Time begun) const {
       options_.interval * std::max(1u, (servers + kProbedEveryInterval - 1) / kProbedEveryInterval);
   const Duration longest = std::max<Duration>(kLongestPause, options_.interval);
   const Time next = begun + std::min({pause, longest, options_.thresholds.silence / 4});
-  return servers > kProbedEveryInterval ? next : with_tick(next, begun);
+  return servers > kProbedTogether ? next : with_tick(next, begun);
 }
 
 /// `next`, or the last tick of our own timer before it. So an idle coordinator wakes once for all its
@@ -471,13 +478,8 @@ void FailureDetector::acquit(uint64_t server_id) {
 /// An error if the change that is being written must be withdrawn.
 Status FailureDetector::objection() {
   take_stock();
-  bool all_stand = true;
-  for (const uint64_t id : writing_) {
-    Verdict& verdict = verdicts_.at(id);
-    if (verdict.evidence == Evidence::kSilent && !sound_since_) verdict.stands = false;
-    all_stand = all_stand && verdict.stands;
-  }
-  if (all_stand) return {};
+  const auto stands = [this](uint64_t id) { return verdicts_.at(id).stands; };
+  if (std::ranges::all_of(writing_, stands)) return {};
   RC_SOMETIMES("coordinator.verdict_is_taken_back");
   return {StatusCode::kCancelled, "a server is not given up any more"};
 }
