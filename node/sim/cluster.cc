@@ -483,9 +483,12 @@ void Cluster::after_turn(ServerRole& server) {
   if (!server.role) return;
   const ServerNumbers numbers = numbers_of(*server.role, life_of(*server.node));
   found(invariants_.after_turn(numbers));
+  // After a pause, a turn may take acknowledgements first and then a server list. Then the replicas
+  // that supported the rise do not count any more, until their backups know the new epoch.
+  const bool fenced = std::exchange(server.epoch, numbers.epoch) != numbers.epoch;
   if (numbers.durable <= server.durable || options_.replicas == 0) return;
   const auto before = std::exchange(server.durable, numbers.durable);
-  found(invariants_.after_rise(numbers, backing_of(*server.role, before)));
+  if (!fenced) found(invariants_.after_rise(numbers, backing_of(*server.role, before)));
 }
 
 /// Checks the leader's state whenever a checked part of it has changed.

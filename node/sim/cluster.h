@@ -164,6 +164,7 @@ class Cluster {
     std::unique_ptr<Spread> spread;           // distributes requests to them
     std::unique_ptr<server::ServerNode> role;
     log::LogPosition durable;  // at the last step
+    uint32_t epoch = 0;        // of replication, at the last step
     ServerRole();
     ~ServerRole();
   };

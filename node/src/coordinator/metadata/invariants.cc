@@ -165,18 +165,18 @@ Status Invariants::check_history(const ClusterState& state) {
 }
 
 void Invariants::imported() {
-  for (auto& [id, tablets] : tablets_) {
-    for (TabletRecord& tablet : tablets) tablet.attempt = 0;
-  }
+  for (const auto& [id, tablets] : tablets_) of_former_.insert(id);
 }
 
 /// Every change of a tablet must raise its revision.
 Status Invariants::check_tablets_since(const TableRecord& table) {
   std::vector<TabletRecord>& before = tablets_[table.id];
+  const bool of_former = of_former_.erase(table.id) > 0;
   for (const TabletRecord& tablet : table.tablets) {
     const auto old =
         std::ranges::lower_bound(before, tablet.start_hash, {}, &TabletRecord::start_hash);
     if (old == before.end() || old->start_hash != tablet.start_hash) continue;
+    if (of_former) old->attempt = tablet.attempt;
     if (tablet.revision < old->revision ||
         (tablet.revision == old->revision && differs(*old, tablet))) {
       return broken("table {}: tablet {:#x} changed from revision {} to {}", table.id,

@@ -31,6 +31,7 @@ class Invariants {
   std::map<uint64_t, ReplicationEpochRecord> replication_epochs_;
   std::map<uint64_t, std::string> tables_;                 // every id ever seen, with its name
   std::map<uint64_t, std::vector<TabletRecord>> tablets_;  // tablets of the present tables
+  std::set<uint64_t> of_former_;  // tables whose tablets_ are of metadata from before an import
 };
 
 }  // namespace ramcloud
