@@ -27,7 +27,7 @@ import bench_recovery_page
 
 MIB = 512  # of the dead server's log
 LEASE_MS = 500  # --read-lease
-SERVERS, READERS = 5, 32
+SERVERS, READERS = 5, 128
 OTHER_KEYS = 1000
 # Of an object in the log, beside its key and value: entry header and body (log/format.h).
 ENTRY_BYTES = 32

@@ -19,6 +19,8 @@ constexpr Duration kIdleTurns = 10ms;
 /// Steps between two checks of the whole cluster.
 constexpr uint64_t kFewestSteps = 500;
 constexpr uint64_t kMoreSteps = 1500;
+/// In every other seed, recovered tablets of logs above this are split, and served in parts.
+constexpr uint64_t kSplitAbove = 64u << 10;
 
 HostPort coordinator_address(size_t i) {
   return {fmt::format("coordinator-{}", i + 1), kCoordinatorPort};
@@ -178,6 +180,10 @@ void Cluster::start_coordinator(size_t i) {
   o.operations_at_once = options_.operations_at_once;
   o.cluster_name = "sim";
   o.version = "sim";
+  if (options_.seed % 2 != 0) {
+    o.recoveries.plan.split_above = kSplitAbove;
+    o.recoveries.plan.piece_bytes = kSplitAbove / 2;
+  }
   c.role = std::make_unique<CoordinatorNode>(
       *c.rpc, *c.transport, *c.metadata, *c.metrics, o, [this, i](const Status& why) {
         failures_ += fmt::format("{}: {}\n", coordinator_address(i).host, why.to_string());

@@ -51,8 +51,9 @@ TEST_F(LeaderDeathsSim, AtEachPlaceOfARecoveryCostOneAttemptAtMost) {
   const std::vector<std::string_view> places = passages_;
   const std::set<std::string_view> names(places.begin(), places.end());
   ASSERT_GE(places.size(), 20u);
-  for (const char* name : {"coordinator.crash.recorded", "coordinator.commit.before",
-                           "coordinator.recovery.log_found", "coordinator.recovery.handed_over"}) {
+  for (const char* name :
+       {"coordinator.crash.recorded", "coordinator.commit.before", "coordinator.recovery.log_found",
+        "coordinator.recovery.handed_over", "coordinator.recovery.attempt_continued"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
   const size_t step = testing::kSanitized ? 7 : 1;

@@ -50,6 +50,8 @@ inline constexpr Failpoint kFailpoints[] = {
     {"coordinator.enlist.recorded", "a server is recorded; it does not know its id"},
     {"coordinator.epoch.recorded", "a replication epoch is recorded; its master does not know"},
     {"coordinator.list.before_push", "the server list is about to be sent to one server"},
+    {"coordinator.recovery.attempt_continued",
+     "the rest of an attempt is recorded; nobody was ordered to recover it"},
     {"coordinator.recovery.attempt_recorded",
      "tablets are recorded as RECOVERING; no recovery master knows"},
     {"coordinator.recovery.before_hand_over", "tablets are about to be recorded as a new owner's"},

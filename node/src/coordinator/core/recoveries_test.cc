@@ -184,9 +184,92 @@ TEST_F(RecoveriesTest, ALongLogIsSharedOutAmongAllServers) {
   kill(dead);
   ASSERT_TRUE(wait_until_served());
   const TableRecord& table = state().tables.at(1);
-  EXPECT_EQ(table.tablets.size(), 3u);
+  EXPECT_EQ(table.tablets.size(), 4u) << "one for each, and the first part";
   for (const uint64_t id : others) EXPECT_TRUE(table.has_tablet_on(id));
   EXPECT_EQ(table.span, 1u);
+}
+
+// ---- the first part -------------------------------------------------------------------------------
+
+/// A log that is long enough for a first part. It is the part of the first server.
+class FirstPart : public OneTablet {
+ protected:
+  static constexpr uint64_t kQuarter = uint64_t{1} << 62;
+  void SetUp() override {
+    make(5, {.segments = 12});
+    first_ = others_[0];
+  }
+  size_t orders_of_others() {
+    size_t orders = 0;
+    for (const uint64_t id : others_) orders += id == first_ ? 0 : recovery(id).orders.size();
+    return orders;
+  }
+  const std::vector<wire::RecoverRequest>& orders() { return recovery(first_).orders; }
+  bool is_served(uint64_t start_hash) {
+    return std::ranges::any_of(served_,
+                               [&](const auto& one) { return std::get<1>(one) == start_hash; });
+  }
+  uint64_t first_ = 0;
+};
+
+TEST_F(FirstPart, OthersWaitUntilItHasFetched) {
+  recovery(first_).stuck_in = wire::RecoveryPhase::kReplaying;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 1; }));
+  cluster.run_for(350ms);
+  EXPECT_EQ(orders_of_others(), 0u);
+  ASSERT_EQ(orders()[0].tablets.size(), 1u);
+  EXPECT_LT(orders()[0].tablets[0].range.end_hash, kQuarter / 4);
+  // Its server goes on with the rest of its share, and does not wait for the hand-over.
+  stop_all_in(wire::RecoveryPhase::kCommitting);
+  ASSERT_TRUE(cluster.run_until([&] { return orders_of_others() == 3 && orders().size() == 2; }));
+  EXPECT_FALSE(is_served(0));
+  EXPECT_EQ(orders()[1].tablets[0].range.end_hash, kQuarter - 1);
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(metric("ramcloud_recoveries_attempts_total"), 1) << "the rest is of the same attempt";
+}
+
+TEST_F(FirstPart, NobodyWaitsLongForOneThatIsSlow) {
+  recovery(first_).stuck_in = wire::RecoveryPhase::kReplaying;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 1; }));
+  cluster.run_for(450ms);
+  EXPECT_EQ(orders_of_others(), 3u);
+  ASSERT_TRUE(cluster.run_until([&] { return is_served(kQuarter) && is_served(3 * kQuarter); }));
+  EXPECT_EQ(orders().size(), 1u) << "the rest is held back";
+  recovery(first_).stuck_in.reset();
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(metric("ramcloud_recoveries_attempts_total"), 1);
+}
+
+TEST_F(FirstPart, WhenItsServerDiesOthersGoOn) {
+  recovery(first_).stuck_in = wire::RecoveryPhase::kReplaying;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 1; }));
+  give_log(dead_, {others_[1], others_[2]}, {.segments = 12});
+  kill(first_);
+  ASSERT_TRUE(wait_until_served());
+}
+
+/// The order would make the server give up the first part as well, which the metadata may have
+/// handed over to it at this moment.
+TEST_F(FirstPart, IsNotGivenUpWithTheRest) {
+  bool aborted_early = false;
+  recovery(first_).on_call = [&](Opcode opcode) {
+    if (opcode == Opcode::kAbortRecovery && !is_served(0)) aborted_early = true;
+  };
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 1; }));
+  recovery(first_).stuck_in = wire::RecoveryPhase::kReady;
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 2; }));
+  recovery(first_).fail = {{StatusCode::kOutOfMemory, 0}};
+  ASSERT_TRUE(cluster.run_until([&] { return recovery(first_).fail.empty(); }));
+  EXPECT_FALSE(is_served(0));
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_FALSE(aborted_early);
+  EXPECT_TRUE(cluster.run_until([&] { return recovery(first_).aborted.contains(dead_); }));
+  EXPECT_TRUE(is_served(0));
 }
 
 // ---- attempts -------------------------------------------------------------------------------------
@@ -251,7 +334,8 @@ TEST_F(OneTablet, WhatARecoveryMasterHasNoMemoryForIsSharedOutOtherwise) {
   for (const uint64_t id : others_) recovery(id).fail = {{StatusCode::kOutOfMemory, 0}};
   kill(dead_);
   ASSERT_TRUE(wait_until_served());
-  EXPECT_EQ(attempts_at(dead_).size(), 3u) << "each has the half of what it failed with";
+  EXPECT_EQ(attempts_at(dead_).size(), 4u)
+      << "each has the half of what it failed with, the rest follows";
   for (const uint64_t id : others_) {
     EXPECT_EQ(recovery(id).aborted.at(dead_), *attempts_at(dead_).begin());
   }
@@ -524,6 +608,8 @@ TEST_F(RecoveriesTest, TwoServersCrashAtOnce) {
     give_log(other, {kHolder + 1, kHolder + 2});  // as long as the other one
     cluster.kill_server(server(one));
     cluster.kill_server(server(other));
+    cluster.coordinator->hint(one);
+    cluster.coordinator->hint(other);
     ASSERT_TRUE(cluster.run_until([&] { return !is_up(one) && !is_up(other); }));
     ASSERT_TRUE(wait_until_served());
     EXPECT_FALSE(owns(one) || owns(other));

@@ -49,11 +49,12 @@ Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
     : shared_(shared),
       state_(shared.state),
       master_id_(master_id),
+      others_begin_(shared.reactor),
       frames_(shared.options.plan.part_bytes),
       in_vain_back_off_(shared.options.in_vain_min, shared.options.in_vain_max),
       back_off_(shared.options.again_min, shared.options.again_max),
       news_(shared.reactor),
-      ended_(shared.reactor),
+      parts_moved_(shared.reactor),
       scope_(shared.reactor) {}
 
 void Recovery::news() {
@@ -181,18 +182,22 @@ FoundLog Recovery::empty_log() const {
 Task<bool> Recovery::attempt(const FoundLog& log) {
   bad_segment_ = ~uint64_t{0};
   query_again_ = false;
+  held_back_ = false;
   failures_.clear();
-  bool well = co_await order_parts(log);
+  bool well = co_await order_parts(log, false);
   while (running() > 0) {
-    co_await ended_;
-    ended_.reset();
-    if (learn_from_parts()) continue;
+    co_await parts_moved_;
+    parts_moved_.reset();
+    if (learn_from_parts()) {
+      if (held_back_ && first_ == nullptr && !query_again_) (void)co_await order_parts(log, true);
+      continue;
+    }
     well = false;
     if (running() == 0 || query_again_) continue;
     co_await pause();
     if (running() == 0 || !wanted() || nobody_recovers().empty()) continue;
     RC_SOMETIMES("coordinator.recovery_plans_a_failed_part_while_others_go_on");
-    (void)co_await order_parts(log);
+    (void)co_await order_parts(log, false);
   }
   well = learn_from_parts() && well;
   parts_.clear();
@@ -203,9 +208,11 @@ size_t Recovery::running() const {
   return static_cast<size_t>(std::ranges::count(parts_, false, &Running::over));
 }
 
-bool Recovery::runs_on(uint64_t server_id) const {
+/// True if the server has a part that fetches. (A first part that has fetched does not count.)
+bool Recovery::fetches(uint64_t server_id) const {
   return std::ranges::any_of(parts_, [server_id](const Running& one) {
-    return !one.over && one.part.server_id() == server_id;
+    const bool ready_soon = one.part.planned().first && one.part.fetched();
+    return !one.over && one.part.server_id() == server_id && !ready_soon;
   });
 }
 
@@ -221,17 +228,49 @@ std::vector<LostRange> Recovery::nobody_recovers() const {
 }
 
 Task<void> Recovery::run_part(Running& running, Time not_before) {
+  if (&running.part != first_) {
+    const Time limit = shared_.reactor.now() + shared_.options.first_alone;
+    (void)co_await wait_until(shared_.reactor, others_begin_, limit);
+  }
   co_await running.part.run(not_before);
   if (running.part.phase() == RecoveryPart::Phase::kDone) {
     part_was_served();
     had_memory(running.part.server_id());
   }
   running.over = true;
-  ended_.set();
+  if (running.part.must_give_up()) {
+    failed_.emplace(running.part.server_id(), running.part.attempt());
+  }
+  give_up_failed(running.part.server_id());
+  parts_moved_.set();
 }
 
-/// Plans and orders parts. False: nothing was ordered.
-Task<bool> Recovery::order_parts(const FoundLog& log) {
+/// Orders the server to give up its failed parts. An order applies to all attempts up to its own, so
+/// it is not sent while such a part of the server runs: it may be handed over at this moment.
+void Recovery::give_up_failed(uint64_t server_id) {
+  std::erase_if(failed_, [&](const auto& failed) {
+    const auto& [server, attempt] = failed;
+    const auto forbids = [&](const Running& one) {
+      return !one.over && one.part.server_id() == server && one.part.attempt() <= attempt;
+    };
+    if (server != server_id || std::ranges::any_of(parts_, forbids)) return false;
+    shared_.orders.abort(server, master_id_, attempt);
+    return true;
+  });
+}
+
+void Recovery::on_part_news() {
+  if (first_ != nullptr && first_->fetched()) {
+    first_ = nullptr;
+    others_begin_.set();
+    parts_moved_.set();
+  }
+  show_parts();
+}
+
+/// Plans and orders parts. `continued`: of what was held back of an attempt. False: nothing was
+/// ordered.
+Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
   const PlanInput input = estimate(log);
   PlanLimits limits = shared_.options.plan;
   size_t tablets = 0;
@@ -247,9 +286,18 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
   }
   if (!co_await split(plan)) co_return false;
   drop_what_is_gone(plan);
-  if (plan.parts.empty()) co_return true;
+  if (plan.parts.empty()) {
+    held_back_ = false;
+    co_return true;
+  }
   const uint64_t attempt = shared_.next_attempt();
-  if (!co_await begin(plan, attempt)) co_return false;
+  if (!co_await begin(plan, attempt, continued)) co_return false;
+  held_back_ = plan.held_back > 0;
+  others_begin_.set();
+  if (std::ranges::any_of(plan.parts, &PlannedPart::first)) {
+    RC_SOMETIMES("coordinator.recovery_has_a_first_part");
+    others_begin_.reset();
+  }
   const Time not_before = lease_over_at(log);
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
@@ -257,8 +305,9 @@ Task<bool> Recovery::order_parts(const FoundLog& log) {
     Running& running =
         parts_.emplace_back(RecoveryPart(shared_.reactor, state_, shared_.tablets, shared_.calls,
                                          shared_.orders, shared_.options.part, std::move(part),
-                                         std::move(order), [this] { show_parts(); }),
+                                         std::move(order), [this] { on_part_news(); }),
                             frames, room);
+    if (running.part.planned().first) first_ = &running.part;
     scope_.spawn(run_part(running, not_before));
   }
   reached(&RecoveryProgress::Timeline::planned);
@@ -288,6 +337,7 @@ PlanInput Recovery::estimate(const FoundLog& log) {
   const double hashes = hashes_of(estimated.tablets);
   hashes_at_first_ = std::max(hashes_at_first_, hashes);
   const double share = hashes / hashes_at_first_;
+  estimated.first_part = share == 1 && !frames_.limited();
   estimated.bytes = static_cast<uint64_t>(static_cast<double>(estimated.bytes) * share);
   estimated.entries = static_cast<uint64_t>(static_cast<double>(estimated.entries) * share);
   return estimated;
@@ -299,9 +349,8 @@ std::vector<RecoveryMaster> Recovery::masters() {
   std::vector<RecoveryMaster> fresh, avoided;
   for (const auto& [id, server] : state_.servers) {
     if (!server.up() || server.refuses_term || shared_.cannot.contains(id)) continue;
-    // A server gets only one part of a dead master at a time, because an order to give up applies
-    // to all its parts.
-    if (runs_on(id)) continue;
+    // A server fetches only one part of a dead master at a time.
+    if (fetches(id)) continue;
     const wire::ServerStats& stats = server.stats;
     RecoveryMaster master{.server_id = id, .free_bytes = server.record.log_bytes};
     if (stats.log_bytes_total > 0) {
@@ -350,7 +399,8 @@ void Recovery::drop_what_is_gone(RecoveryPlan& plan) const {
   std::erase_if(plan.parts, [](const PlannedPart& part) { return part.ranges.empty(); });
 }
 
-Task<bool> Recovery::begin(RecoveryPlan& plan, uint64_t attempt) {
+/// `continued`: what was held back of an attempt; it has a number of its own.
+Task<bool> Recovery::begin(RecoveryPlan& plan, uint64_t attempt, bool continued) {
   std::vector<TabletRange> ranges;
   for (const PlannedPart& part : plan.parts) {
     for (const LostRange& range : part.ranges) {
@@ -365,14 +415,20 @@ Task<bool> Recovery::begin(RecoveryPlan& plan, uint64_t attempt) {
              {{"master", master_id_}, {"attempt", attempt}, {"error", begun}});
     co_return false;
   }
-  RC_FAILPOINT("coordinator.recovery.attempt_recorded");
-  shared_.attempts.add();
+  if (continued) {
+    RC_FAILPOINT("coordinator.recovery.attempt_continued");
+  } else {
+    RC_FAILPOINT("coordinator.recovery.attempt_recorded");
+    shared_.attempts.add();
+  }
   state_.recoveries[master_id_].attempt = attempt;
-  log_info("recovery.attempt", {{"master", master_id_},
-                                {"attempt", attempt},
-                                {"parts", plan.parts.size()},
-                                {"tablets", tablets},
-                                {"left_over", plan.left_over}});
+  log_info(continued ? "recovery.attempt_continued" : "recovery.attempt",
+           {{"master", master_id_},
+            {"attempt", attempt},
+            {"parts", plan.parts.size()},
+            {"tablets", tablets},
+            {"left_over", plan.left_over},
+            {"held_back", plan.held_back}});
   co_return true;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/metrics.h"
@@ -27,6 +28,8 @@ struct RecoveryOptions {
   PlanLimits plan;
   /// The pause between two attempts, doubled up to again_max.
   Duration again_min = 200ms;
+  /// How long other parts wait at most until the first part has fetched its entries.
+  Duration first_alone = 400ms;
   Duration again_max = 5s;
   /// The pause between two attempts once even the smallest part found no frames, unless more are free.
   Duration in_vain_min = std::chrono::minutes(1);
@@ -91,15 +94,15 @@ class Recovery {
   void tell(const FoundLog& log) const;
   // An attempt.
   Task<bool> attempt(const FoundLog& log);
-  Task<bool> order_parts(const FoundLog& log);
+  Task<bool> order_parts(const FoundLog& log, bool continued);
   struct Running;
   Task<void> run_part(Running& running, Time not_before);
-  bool runs_on(uint64_t server_id) const;
+  bool fetches(uint64_t server_id) const;
   Time lease_over_at(const FoundLog& log) const;
   PlanInput estimate(const FoundLog& log);
   std::vector<RecoveryMaster> masters();
   Task<bool> split(const RecoveryPlan& plan);
-  Task<bool> begin(RecoveryPlan& plan, uint64_t attempt);
+  Task<bool> begin(RecoveryPlan& plan, uint64_t attempt, bool continued);
   void drop_what_is_gone(RecoveryPlan& plan) const;
   wire::RecoverRequest order_for(const PlannedPart& part, const FoundLog& log,
                                  uint64_t attempt) const;
@@ -114,6 +117,8 @@ class Recovery {
   void had_memory(uint64_t server_id);
   std::string waits_for_frames() const;
   uint64_t bytes_of(const std::vector<LostRange>& ranges) const;
+  void on_part_news();
+  void give_up_failed(uint64_t server_id);
   void show_parts();
   void show(Phase phase, std::string waits_for);
   // Its progress, for the status.
@@ -137,7 +142,11 @@ class Recovery {
     uint64_t room = 0;         // for copies, when it was ordered
     bool over = false;
   };
-  std::list<Running> parts_;                 // running and finished parts
+  std::list<Running> parts_;                        // running and finished parts
+  const RecoveryPart* first_ = nullptr;             // the first part, while it fetches
+  Event others_begin_;                              // not set while a first part fetches alone
+  bool held_back_ = false;                          // ranges wait until the first part has fetched
+  std::set<std::pair<uint64_t, uint64_t>> failed_;  // server, attempt: not ordered to give up yet
   std::map<uint64_t, uint64_t> most_bytes_;  // by server: the bytes for which it had no memory
   std::map<uint64_t, double> weights_;       // of tables, in estimates of their bytes
   FrameBudget frames_;
@@ -155,7 +164,7 @@ class Recovery {
   Time crashed_{};  // the server's last sign of life, or the time of the verdict
   BackOff back_off_;
   Event news_;
-  Event ended_;  // set when a part ends
+  Event parts_moved_;  // set when a part ends, or the first part has fetched
   TaskScope scope_;
 };
 

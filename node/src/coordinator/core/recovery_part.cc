@@ -33,10 +33,6 @@ Task<void> RecoveryPart::run(Time not_before) {
                                       {"server", planned_.server_id},
                                       {"segment", seen_.segment},
                                       {"error", why_}});
-    // A former leader does not know whether the hand-over was committed. The server must not give
-    // up tablets if the metadata may name it as their owner.
-    const bool leads = why_ != StatusCode::kNotLeader && why_ != StatusCode::kIndeterminate;
-    if (leads) orders_.abort(planned_.server_id, order_.master_id, order_.attempt);
   }
   phase_ = why_.ok() ? Phase::kDone : Phase::kFailed;
   on_news_();

@@ -41,14 +41,19 @@ class RecoveryPart {
         on_news_(std::move(on_news)) {}
 
   /// Hands over nothing before `not_before`. At the end the server is ordered to serve what was
-  /// handed over, and to give up the rest.
+  /// handed over.
   Task<void> run(Time not_before);
 
   Phase phase() const { return phase_; }
   uint64_t server_id() const { return planned_.server_id; }
+  uint64_t attempt() const { return order_.attempt; }
   static std::string phase_name(Phase phase);
   /// The time when everything was recovered and on the devices of the server's backups.
   Time ready_at() const { return ready_at_; }
+  /// Its server has fetched all entries, or it has failed.
+  bool fetched() const {
+    return phase_ != Phase::kReplaying || seen_.phase > wire::RecoveryPhase::kReplaying;
+  }
   uint64_t objects() const { return seen_.objects; }
   const PlannedPart& planned() const { return planned_; }
   uint64_t bytes_fetched() const { return seen_.bytes_fetched; }
@@ -56,6 +61,13 @@ class RecoveryPart {
   std::string waits_for() const { return phase_ == Phase::kReplaying ? seen_.why : ""; }
   /// The error of state kFailed.
   const Status& why() const { return why_; }
+  /// It has failed, and the server must be ordered to give up what was not handed over. A former
+  /// leader does not know whether the hand-over was committed: the server must not give up tablets if
+  /// the metadata may name it as their owner.
+  bool must_give_up() const {
+    return phase_ == Phase::kFailed && why_ != StatusCode::kNotLeader &&
+           why_ != StatusCode::kIndeterminate;
+  }
   uint64_t bad_segment() const { return seen_.segment; }
 
  private:

@@ -89,6 +89,31 @@ std::vector<Piece> split(const PlanInput& input, const PlanLimits& limits, doubl
   return pieces;
 }
 
+/// Leaves the part in front only about `target` bytes; the rest of it is held back. A range with more
+/// than twice that is split.
+void make_first_part(double target, const PlanLimits& limits, RecoveryPlan& plan) {
+  PlannedPart& part = plan.parts.front();
+  double hashes = 0;
+  for (const LostRange& range : part.ranges) hashes += static_cast<double>(width(range)) + 1;
+  const double a_hash = static_cast<double>(part.bytes) / hashes;
+  double bytes = 0;
+  auto range = part.ranges.begin();
+  for (; range != part.ranges.end() && bytes < target; ++range) {
+    const double own = a_hash * (static_cast<double>(width(*range)) + 1);
+    const auto wanted = static_cast<uint64_t>((target - bytes) / a_hash);
+    if (bytes + own > 2 * target && wanted > 0 && plan.splits.size() < limits.splits) {
+      range->end_hash = range->start_hash + (wanted - 1);
+      plan.splits.push_back({range->table_id, range->end_hash + 1});
+      ++plan.held_back;
+    }
+    bytes += a_hash * (static_cast<double>(width(*range)) + 1);
+  }
+  plan.held_back += static_cast<size_t>(part.ranges.end() - range);
+  part.ranges.erase(range, part.ranges.end());
+  part.bytes = static_cast<uint64_t>(bytes);
+  part.first = plan.held_back > 0;
+}
+
 /// Distributes the pieces: the largest first, each to the server that is filled least by it.
 class Sharing {
  public:
@@ -180,6 +205,10 @@ RecoveryPlan plan_recovery(const PlanInput& input, const PlanLimits& limits) {
   Sharing sharing(input, limits);
   for (const Piece& piece : pieces) plan.left_over += sharing.add(piece) ? 0 : 1;
   plan.parts = sharing.take();
+  const bool is_long = input.bytes > limits.split_above;
+  if (input.first_part && is_long && plan.parts.size() > 1) {
+    make_first_part(weight / static_cast<double>(limits.first_part), limits, plan);
+  }
   return plan;
 }
 

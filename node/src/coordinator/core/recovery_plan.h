@@ -34,6 +34,8 @@ struct PlanInput {
   std::vector<RecoveryMaster> masters;
   /// By table: how many times the average a hash has, where that turned out to be more.
   std::map<uint64_t, double> weights;
+  /// One part shall be small, so that the first keys are served early.
+  bool first_part = false;
 };
 
 struct PlanLimits {
@@ -49,6 +51,8 @@ struct PlanLimits {
   uint64_t least_piece_bytes = 1u << 20;
   /// The number of tablets may rise by this.
   size_t splits = 1024;
+  /// A first part has this fraction of the log.
+  uint64_t first_part = 32;
 };
 
 /// The part of one recovery master.
@@ -56,6 +60,7 @@ struct PlannedPart {
   uint64_t server_id = 0;
   std::vector<LostRange> ranges;  // by table and hash
   uint64_t bytes = 0;             // estimated
+  bool first = false;             // the first part, which is small
 };
 
 struct RecoveryPlan {
@@ -66,6 +71,7 @@ struct RecoveryPlan {
   std::vector<Split> splits;
   std::vector<PlannedPart> parts;  // one for each server
   size_t left_over = 0;            // ranges left for a later attempt, because the parts are full
+  size_t held_back = 0;            // ranges left until the first part is served
 };
 
 /// Of this table in `weights`.
@@ -75,7 +81,8 @@ double weight_in(const std::map<uint64_t, double>& weights, uint64_t table_id);
 void learn_weights(std::map<uint64_t, double>& weights, const PlannedPart& part, uint64_t bytes);
 
 /// At least one range is in a part if there is a master. A range that exceeds the limits and cannot
-/// be split any more is alone in its part.
+/// be split any more is alone in its part. Logs whose tablets are not split, and single masters, have
+/// no first part.
 RecoveryPlan plan_recovery(const PlanInput& input, const PlanLimits& limits);
 
 }  // namespace ramcloud

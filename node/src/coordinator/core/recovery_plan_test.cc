@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <vector>
@@ -38,6 +39,49 @@ TEST(RecoveryPlan, ALongLogGivesEveryMasterAPiece) {
   EXPECT_EQ(plan.splits[1].at, uint64_t{1} << 63);
   ASSERT_EQ(plan.parts.size(), 4u);
   for (const PlannedPart& part : plan.parts) EXPECT_EQ(part.bytes, 100 * kMiB);
+}
+
+TEST(RecoveryPlan, AFirstPartIsSmall) {
+  PlanInput input = input_of({{1, 0, kLast}}, 400 * kMiB, 4);
+  input.first_part = true;
+  const RecoveryPlan plan = plan_recovery(input, {});
+  ASSERT_EQ(plan.parts.size(), 4u);
+  const PlannedPart& first = plan.parts[0];
+  EXPECT_TRUE(first.first);
+  ASSERT_EQ(first.ranges.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(first.bytes), 400.0 * kMiB / 32, 1);
+  EXPECT_NEAR(static_cast<double>(first.ranges[0].end_hash), std::ldexp(1.0, 59), 1e6);
+  EXPECT_EQ(plan.splits.size(), 4u);
+  EXPECT_EQ(plan.splits.back().at, first.ranges[0].end_hash + 1);
+  EXPECT_EQ(plan.held_back, 1u) << "the rest of its piece";
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_FALSE(plan.parts[i].first);
+    EXPECT_EQ(plan.parts[i].bytes, 100 * kMiB);
+  }
+}
+
+TEST(RecoveryPlan, AFirstPartOfManyTabletsSplitsNone) {
+  std::vector<LostRange> tablets;
+  for (uint64_t table = 1; table <= 400; ++table) tablets.push_back({table, 0, kLast});
+  PlanInput input = input_of(std::move(tablets), 400 * kMiB, 4);
+  input.first_part = true;
+  const RecoveryPlan plan = plan_recovery(input, {});
+  EXPECT_TRUE(plan.splits.empty());
+  EXPECT_TRUE(plan.parts[0].first);
+  EXPECT_EQ(plan.parts[0].ranges.size(), 13u) << "400 MiB / 32";
+  EXPECT_EQ(plan.held_back, 87u);
+}
+
+TEST(RecoveryPlan, NeitherAShortLogNorASingleMasterHasAFirstPart) {
+  for (const auto& [mib, masters] : {std::pair{64, 4}, {400, 1}}) {
+    PlanInput input =
+        input_of({{1, 0, kLast}}, static_cast<uint64_t>(mib) * kMiB, static_cast<size_t>(masters));
+    input.first_part = true;
+    const RecoveryPlan plan = plan_recovery(input, {});
+    EXPECT_EQ(plan.held_back, 0u);
+    EXPECT_FALSE(plan.parts.at(0).first);
+    EXPECT_TRUE(plan.splits.empty());
+  }
 }
 
 TEST(RecoveryPlan, NoPieceIsSmallerThanItMayBe) {
@@ -148,6 +192,7 @@ Asked random_case(Random& random) {
   }
   if (random.below(3) == 0) asked.limits.part_tablets = 1 + random.below(3);
   if (random.below(5) == 0) asked.limits.splits = random.below(4);
+  asked.input.first_part = random.below(2) == 0;
   return asked;
 }
 
@@ -181,7 +226,7 @@ void check_pieces(const Asked& asked, const RecoveryPlan& plan) {
       EXPECT_TRUE(to_the_end) << "a hash is in no piece";
     }
   }
-  EXPECT_EQ(given.size() + plan.left_over, begins.size());
+  EXPECT_EQ(given.size() + plan.left_over + plan.held_back, begins.size());
 }
 
 void check_limits(const Asked& asked, const RecoveryPlan& plan) {
@@ -197,6 +242,7 @@ void check_limits(const Asked& asked, const RecoveryPlan& plan) {
     EXPECT_LE(part.bytes, master->most_bytes);
   }
   EXPECT_LE(plan.splits.size(), asked.limits.splits);
+  EXPECT_EQ(std::ranges::count(plan.parts, true, &PlannedPart::first), plan.held_back > 0 ? 1 : 0);
   EXPECT_EQ(plan.parts.empty(), asked.input.masters.empty());
 }
 
