@@ -311,6 +311,26 @@ TEST_F(VersionsOfAClosedHead, ManySideSegmentsAreReadInFewRounds) {
   EXPECT_EQ(asked(1).back(), 1u);
 }
 
+/// Each of many backups has some of them: all read at the same time, and not one after the other.
+TEST_F(VersionsOfAClosedHead, ManyBackupsReadSideSegmentsAtTheSameTime) {
+  constexpr uint64_t kSegments = 34, kBackups = 8;
+  make(2 + kBackups, {.segments = kSegments, .scanned = false});
+  give_log(dead_, others_, {.segments = kSegments, .scanned = false});
+  for (size_t i = 0; i < others_.size(); ++i) {
+    std::erase_if(replicas_of(i), [i](const auto& replica) {
+      return replica.segment_id < kSegments && replica.segment_id % kBackups != i;
+    });
+    for (auto& replica : replicas_of(i)) {
+      const bool side = replica.segment_id > 1 && replica.segment_id < kSegments;
+      if (side) replica.flags &= ~uint32_t{Flag::kIsHead};
+    }
+    holder(i).query_takes = 20ms;
+  }
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_LE(query_took(), 10 * 20ms) << "1, 2, 4, 8, 16, 32 and 33 segments are read";
+}
+
 /// The first answer said that it must be read, and the backup that gave it is silent since.
 TEST_F(VersionsOfAClosedHead, WhoAnswersLaterReadsItForOneThatIsSilent) {
   make(4, {.scanned = false});
