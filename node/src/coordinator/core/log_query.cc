@@ -214,8 +214,8 @@ void LogQuery::ask_for_versions(uint64_t segment_id) {
     }
     (void)read_more_of(closed);
     scan_closed_from_ = std::min(scan_closed_from_, segment_id);
-    (void)ask_to_read_closed();
   }
+  (void)ask_to_read_closed();
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
     if (decided_.replicas[i].segment_id != segment_id) continue;
     const uint64_t server_id = places_[i].server_id;

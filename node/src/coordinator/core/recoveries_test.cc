@@ -122,6 +122,15 @@ TEST_F(RecoveriesTest, WhoSaysThatItStopsIsRecoveredAtOnce) {
   for (const Time at : served_at_) EXPECT_LT(at, before + 5s) << "it waits for no lease";
 }
 
+/// It has no lease, during which only a first part could be served.
+TEST_F(OneTablet, WhoSaysThatItStopsHasNoFirstPart) {
+  make(5, {.segments = 12});
+  const wire::StopServingRequest stop{dead_, state().servers.at(dead_).record.nonce};
+  ASSERT_TRUE(cluster.call<wire::Empty>(Opcode::kStopServing, stop).has_value());
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(state().tables.at(1).tablets.size(), 4u) << "one for each";
+}
+
 TEST_F(RecoveriesTest, TheServerListSaysWhoStoppedByAPlan) {
   start(4);
   const uint64_t base = state().list_version;
@@ -236,8 +245,11 @@ TEST_F(FirstPart, NobodyWaitsLongForOneThatIsSlow) {
   ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 1; }));
   cluster.run_for(450ms);
   EXPECT_EQ(orders_of_others(), 3u);
-  ASSERT_TRUE(cluster.run_until([&] { return is_served(kQuarter) && is_served(3 * kQuarter); }));
-  EXPECT_EQ(orders().size(), 1u) << "the rest is held back";
+  // Others take the rest of its share when they have nothing else to do.
+  const uint64_t rest = orders()[0].tablets[0].range.end_hash + 1;
+  ASSERT_TRUE(cluster.run_until([&] { return is_served(rest); }));
+  EXPECT_TRUE(is_served(kQuarter) && is_served(2 * kQuarter) && is_served(3 * kQuarter));
+  EXPECT_EQ(orders().size(), 1u);
   recovery(first_).stuck_in.reset();
   ASSERT_TRUE(wait_until_served());
   EXPECT_EQ(metric("ramcloud_recoveries_attempts_total"), 1);
@@ -269,6 +281,38 @@ TEST_F(FirstPart, IsNotGivenUpWithTheRest) {
   ASSERT_TRUE(wait_until_served());
   EXPECT_FALSE(aborted_early);
   EXPECT_TRUE(cluster.run_until([&] { return recovery(first_).aborted.contains(dead_); }));
+  EXPECT_TRUE(is_served(0));
+}
+
+/// The hand-over of the first part reaches the store, but the answer does not come.
+TEST_F(FirstPart, IsNotGivenUpByAFormerLeader) {
+  bool aborted = false;
+  recovery(first_).on_call = [&](Opcode opcode) {
+    aborted = aborted || opcode == Opcode::kAbortRecovery;
+  };
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 1; }));
+  recovery(first_).stuck_in = wire::RecoveryPhase::kReady;
+  ASSERT_TRUE(cluster.run_until([&] { return orders().size() == 2; }));
+  recovery(first_).fail = {{StatusCode::kOutOfMemory, 0}};
+  // The others take longer than the hand-over of the first part.
+  for (size_t i = 1; i < others_.size(); ++i) {
+    recovery(others_[i]).stuck_in = wire::RecoveryPhase::kReplaying;
+  }
+  bool handed_over = false;
+  cluster.store->set_probe([&](SimMetadata::Point at, const MetadataTransaction&) {
+    if (at != SimMetadata::Point::kAfter || !recovery(first_).fail.empty()) return;
+    handed_over = true;
+    cluster.store->set_cut_off(true);
+  });
+  ASSERT_TRUE(cluster.run_until([&] { return handed_over; }));
+  cluster.store->set_probe(nullptr);
+  cluster.run_for(30s);
+  EXPECT_FALSE(aborted);
+  cluster.stop_coordinator();
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  ASSERT_TRUE(wait_until_served());
   EXPECT_TRUE(is_served(0));
 }
 

@@ -189,7 +189,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
     co_await parts_moved_;
     parts_moved_.reset();
     if (learn_from_parts()) {
-      if (held_back_ && first_ == nullptr && !query_again_) (void)co_await order_parts(log, true);
+      if (rest_is_due()) (void)co_await order_parts(log, true);
       continue;
     }
     well = false;
@@ -202,6 +202,12 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   well = learn_from_parts() && well;
   parts_.clear();
   co_return well;
+}
+
+/// What was held back can be ordered: the first part has fetched, or nobody else has anything to do.
+bool Recovery::rest_is_due() const {
+  if (!held_back_ || query_again_ || nobody_recovers().empty()) return false;
+  return first_ == nullptr || running() == 1;
 }
 
 size_t Recovery::running() const {
@@ -235,7 +241,8 @@ Task<void> Recovery::run_part(Running& running, Time not_before) {
   co_await running.part.run(not_before);
   if (running.part.phase() == RecoveryPart::Phase::kDone) {
     part_was_served();
-    had_memory(running.part.server_id());
+    // A first part is small: it tells nothing about the server's memory.
+    if (!running.part.planned().first) had_memory(running.part.server_id());
   }
   running.over = true;
   if (running.part.must_give_up()) {
@@ -246,8 +253,10 @@ Task<void> Recovery::run_part(Running& running, Time not_before) {
 }
 
 /// Orders the server to give up its failed parts. An order applies to all attempts up to its own, so
-/// it is not sent while such a part of the server runs: it may be handed over at this moment.
+/// it is not sent while such a part of the server runs: it may be handed over at this moment. And a
+/// former leader does not know what was handed over.
 void Recovery::give_up_failed(uint64_t server_id) {
+  if (shared_.ledger.fenced()) return;
   std::erase_if(failed_, [&](const auto& failed) {
     const auto& [server, attempt] = failed;
     const auto forbids = [&](const Running& one) {
@@ -314,8 +323,10 @@ Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
   RecoveryProgress& progress = state_.recoveries[master_id_];
   progress.bytes_total = log.bytes;
   progress.needed_bytes = bytes_of(lost());
-  progress.free_bytes = 0;
-  for (const RecoveryMaster& master : input.masters) progress.free_bytes += master.free_bytes;
+  if (!continued) {
+    progress.free_bytes = 0;
+    for (const RecoveryMaster& master : input.masters) progress.free_bytes += master.free_bytes;
+  }
   show_parts();
   co_return true;
 }
@@ -337,7 +348,9 @@ PlanInput Recovery::estimate(const FoundLog& log) {
   const double hashes = hashes_of(estimated.tablets);
   hashes_at_first_ = std::max(hashes_at_first_, hashes);
   const double share = hashes / hashes_at_first_;
-  estimated.first_part = share == 1 && !frames_.limited();
+  // Once the lease is over, a first part would make everything later than it makes itself earlier.
+  const bool waits = shared_.reactor.clock().now() < lease_over_at(log);
+  estimated.first_part = share == 1 && waits && !frames_.limited();
   estimated.bytes = static_cast<uint64_t>(static_cast<double>(estimated.bytes) * share);
   estimated.entries = static_cast<uint64_t>(static_cast<double>(estimated.entries) * share);
   return estimated;

@@ -97,6 +97,7 @@ class Recovery {
   Task<bool> order_parts(const FoundLog& log, bool continued);
   struct Running;
   Task<void> run_part(Running& running, Time not_before);
+  bool rest_is_due() const;
   bool fetches(uint64_t server_id) const;
   Time lease_over_at(const FoundLog& log) const;
   PlanInput estimate(const FoundLog& log);

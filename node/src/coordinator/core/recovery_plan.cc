@@ -100,9 +100,11 @@ void make_first_part(double target, const PlanLimits& limits, RecoveryPlan& plan
   auto range = part.ranges.begin();
   for (; range != part.ranges.end() && bytes < target; ++range) {
     const double own = a_hash * (static_cast<double>(width(*range)) + 1);
-    const auto wanted = static_cast<uint64_t>((target - bytes) / a_hash);
-    if (bytes + own > 2 * target && wanted > 0 && plan.splits.size() < limits.splits) {
-      range->end_hash = range->start_hash + (wanted - 1);
+    // A range with more than that has more hashes than are wanted.
+    const bool is_large = bytes + own > 2 * target;
+    const double wanted = is_large ? (target - bytes) / a_hash : 0;
+    if (wanted >= 1 && plan.splits.size() < limits.splits) {
+      range->end_hash = range->start_hash + (static_cast<uint64_t>(wanted) - 1);
       plan.splits.push_back({range->table_id, range->end_hash + 1});
       ++plan.held_back;
     }

@@ -71,7 +71,7 @@ struct RecoveryPlan {
   std::vector<Split> splits;
   std::vector<PlannedPart> parts;  // one for each server
   size_t left_over = 0;            // ranges left for a later attempt, because the parts are full
-  size_t held_back = 0;            // ranges left until the first part is served
+  size_t held_back = 0;            // ranges left until the first part has been fetched
 };
 
 /// Of this table in `weights`.
