@@ -27,7 +27,8 @@ import bench_recovery_page
 
 MIB = 512  # of the dead server's log
 LEASE_MS = 500  # --read-lease
-SERVERS, READERS = 5, 128
+SERVERS = 5
+READERS = 128  # of each table: so many that some read keys of the first part, 1/32 of the log
 OTHER_KEYS = 1000
 # Of an object in the log, beside its key and value: entry header and body (log/format.h).
 ENTRY_BYTES = 32

@@ -1,5 +1,6 @@
 """The page of bench_recovery.py: docs/benchmarks/recovery.md and its plot."""
 import statistics
+import sys
 
 import bench
 
@@ -120,17 +121,20 @@ def kind_of(entry):
 STEPS = [("replay: an entry is verified, and put into the log and the hash table", "TabletReplay::replay"),
          ("of it, the function itself: it waits for the key's bucket, which is in no cache", None),
          ("recovered tablets' buckets are looked through for tombstones", "RecoveredSlots::step"),
-         ("a backup reads a segment from its file", "FrameStore::read_beside"),
+         ("a backup reads a segment from its file", "read_frame"),
          ("a backup verifies it, and hashes its keys", "IndexedSegments::index"),
          ("a backup makes pages of entries", "FetchService::answer_page"),
          ("a new owner sends replicas", "ReplicaManager::on_turn"),
-         ("a backup takes replicas, and writes them to its files", "ReplicaService::on_write"),
+         ("a backup takes replicas, and writes them to its files", "ReplicaService::append"),
          ("looking for events, and sleeping until there are some", "do_epoll_wait")]
 
 
 def steps_table(profile):
     def share_of(entries, function):
-        return max((e["share"] for e in entries if name(e["symbol"]).endswith(function)), default=0)
+        shares = [e["share"] for e in entries if name(e["symbol"]).endswith(function)]
+        if not shares:
+            sys.exit(f"error: the profile has no {function}; was it renamed? The steps are in bench_recovery_page.py")
+        return max(shares)
 
     lines = ["| step | share | below |", "|---|---|---|"]
     for what, function in STEPS:

@@ -51,7 +51,7 @@ struct PlanLimits {
   uint64_t least_piece_bytes = 1u << 20;
   /// The number of tablets may rise by this.
   size_t splits = 1024;
-  /// A first part has this fraction of the log.
+  /// A first part has one in so many bytes of the log.
   uint64_t first_part = 32;
 };
 
