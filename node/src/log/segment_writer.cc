@@ -25,14 +25,19 @@ uint32_t body_length(const EntrySource& entry) {
   return static_cast<uint32_t>(std::min<uint64_t>(n, kSegmentBytes));
 }
 
-EntryHeader header_of(const EntrySource& entry) {
+uint32_t checksum_of(const EntrySource& entry) {
+  if (entry.verified_crc) return *entry.verified_crc;
   const auto type = static_cast<char>(entry.type);
   ByteView pieces[1 + EntrySource::kMostPieces] = {ByteView(&type, 1)};
   for (int i = 0; i < entry.piece_count; ++i) {
     pieces[1 + i] = {static_cast<const char*>(entry.pieces[i].data), entry.pieces[i].size};
   }
+  return crc32c(std::span(pieces, 1 + entry.piece_count));
+}
+
+EntryHeader header_of(const EntrySource& entry) {
   return {.length_and_type = body_length(entry) | static_cast<uint32_t>(entry.type) << 24,
-          .body_crc = crc32c(std::span(pieces, 1 + entry.piece_count))};
+          .body_crc = checksum_of(entry)};
 }
 
 }  // namespace
@@ -137,6 +142,13 @@ void SegmentWriter::copy_contiguous(const GroupSource& group) {
     }
   }
   std::fill(at, start + group.length, '\0');
+}
+
+void SegmentWriter::prefetch_next(uint32_t length) const {
+  const uint32_t in_seglet = kSegletBytes - segment_.reserved_ % kSegletBytes;
+  const uint32_t bytes = std::min({length, in_seglet, kMaxContiguousGroupBytes});
+  char* const at = segment_.address(segment_.reserved_);
+  for (uint32_t i = 0; i < bytes; i += kCacheLineBytes) __builtin_prefetch(at + i, 1);
 }
 
 void SegmentWriter::write_head_header(ByteView digest, uint64_t safe_version,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/bytes.h"
@@ -17,6 +18,9 @@ struct EntrySource {
   EntryType type = EntryType::kInvalid;
   uint8_t piece_count = 0;
   Slice pieces[kMostPieces];
+  /// Of a copy: the checksum with which the original was verified. It stays with the bytes, so a
+  /// copy is not the place where damage gets a new, good checksum. Otherwise it is computed.
+  std::optional<uint32_t> verified_crc = {};
 };
 /// The maximum of entries in one group.
 inline constexpr uint32_t kMaxGroupEntries = 8;
@@ -53,6 +57,9 @@ class SegmentWriter {
   void place(GroupSource& group, uint32_t durable_up_to, const char* refs[]);
   /// Copies a group to its place, with or without the lock that place() was called under.
   void copy(const GroupSource& group);
+  /// A group of this length follows soon: asks for its memory. Otherwise whoever copies it, and
+  /// then takes a lock, waits for all of that memory.
+  void prefetch_next(uint32_t length) const;
   /// The first group: of a head with its digest, safe version and owned tablets (empty: no such
   /// entry), of a side segment without. Published at once.
   void write_head_header(ByteView digest, uint64_t safe_version, ByteView owned_tablets);

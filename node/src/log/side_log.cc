@@ -24,6 +24,7 @@ StatusCode SideLog::append(std::span<const EntrySource> entries, const char* ref
   writer.copy(group);
   open_->entry_bytes_.store(open_->entry_bytes() + group.entry_bytes, std::memory_order_relaxed);
   open_->published_.store(open_->reserved_, std::memory_order_release);
+  writer.prefetch_next(group.length);
   return StatusCode::kOk;
 }
 

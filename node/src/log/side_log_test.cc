@@ -83,6 +83,17 @@ TEST(SideLog, IsFilledAndReplicatedBesideTheHead) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
+TEST(SideLog, ACopyKeepsTheChecksumOfItsOriginal) {
+  TestLog t(8);
+  SideLog side(t.log);
+  TestObject object(1, 5, "key", "value");
+  object.source.verified_crc = 77;  // the bytes were damaged after they were verified
+  const char* ref = nullptr;
+  ASSERT_EQ(side.append(std::span(&object.source, 1), &ref), StatusCode::kOk);
+  EXPECT_EQ(t.log.entry(ref).stored_checksum(), 77u);
+  EXPECT_FALSE(t.log.entry(ref).verify()) << "and are found out, at the latest when they are read";
+}
+
 TEST(SideLog, EntersWithAFreshHeadAndTheOneOpenedAheadIsClosedEmpty) {
   OpenedAhead t;
   SideLog side(t.log);

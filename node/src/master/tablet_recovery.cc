@@ -356,6 +356,36 @@ Status TabletRecovery::may_get_frames() {
   return lacks_;
 }
 
+/// The next entries of a page, as many as one turn replays. CORRUPT as FetchedPage::next().
+Status TabletRecovery::take_slice(FetchedPage& page, std::vector<log::EntryView>& slice) {
+  slice.clear();
+  for (uint32_t work = 0; !page.empty() && work < kSliceBytes;) {
+    const Result<log::EntryView> entry = page.next();
+    if (!entry) return entry.error();
+    slice.push_back(*entry);
+    work += kEntryCost + entry->total_length();
+  }
+  return {};
+}
+
+Task<Status> TabletRecovery::replay_slice(std::span<const log::EntryView> slice) {
+  Time limit = reactor_.now() + kMostWithoutMemory;
+  for (;;) {
+    const store::TabletReplay::Replayed replayed = replay_.replay(slice);
+    slice = slice.subspan(replayed.count);
+    if (replayed.status == StatusCode::kOk) co_return Status();
+    if (replayed.status != StatusCode::kOutOfMemory) {
+      co_return Status(replayed.status, "an entry's checksum or lengths do not hold");
+    }
+    if (replayed.count > 0) limit = reactor_.now() + kMostWithoutMemory;
+    if (!may_get_memory(limit)) {
+      co_return Status(replayed.status,
+                       "no memory for replayed entries: the log is full except for its reserve");
+    }
+    co_await reactor_.sleep(kLogInterval);
+  }
+}
+
 /// Entries that were replayed before an error in the page stay: other sources have the same
 /// entries.
 Task<Status> TabletRecovery::replay_page(FetchedPage page) {
@@ -363,26 +393,11 @@ Task<Status> TabletRecovery::replay_page(FetchedPage page) {
   if (Status status = may_get_frames(); !status.ok()) co_return status;
   const store::TabletReplay::Counts before = replay_.counts();
   Status status;
-  uint32_t slice = 0;
-  while (!page.empty()) {
-    const Result<log::EntryView> entry = page.next();
-    StatusCode code = entry ? replay_.replay(*entry) : StatusCode::kCorrupt;
-    const Time limit = reactor_.now() + kMostWithoutMemory;
-    while (code == StatusCode::kOutOfMemory && may_get_memory(limit)) {
-      co_await reactor_.sleep(kLogInterval);
-      code = replay_.replay(*entry);
-    }
-    if (code == StatusCode::kOutOfMemory) {
-      status = {code, "no memory for replayed entries: the log is full except for its reserve"};
-    } else if (code != StatusCode::kOk) {
-      status = {code,
-                entry ? "an entry's checksum or lengths do not hold" : entry.error().message()};
-    }
-    if (!status.ok()) break;
-    slice += kEntryCost + entry->total_length();
-    if (slice < kSliceBytes) continue;
-    slice = 0;
-    co_await reactor_.sleep(Duration::zero());
+  std::vector<log::EntryView> slice;
+  while (status.ok() && !page.empty()) {
+    status = take_slice(page, slice);
+    if (status.ok()) status = co_await replay_slice(slice);
+    if (status.ok() && !page.empty()) co_await reactor_.sleep(Duration::zero());
   }
   const store::TabletReplay::Counts& now = replay_.counts();
   tools_.replayed_bytes.add(now.bytes - before.bytes);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,8 @@ class TabletRecovery {
   Task<void> fetch_some();
   std::unique_ptr<SegmentFetch> next_fetch();
   Task<Status> fetch_segment(SegmentFetch& fetch);
+  static Status take_slice(FetchedPage& page, std::vector<log::EntryView>& slice);
+  Task<Status> replay_slice(std::span<const log::EntryView> slice);
   Task<Status> replay_page(FetchedPage page);
   bool may_get_memory(Time limit) const;
   Status shortage() const;

@@ -287,6 +287,7 @@ StatusCode Relocation::copy_group(uint32_t& copied) {
     const int n = entry.slices(0, entry.body_length(), pieces);
     log::EntrySource& source = entries[count++];
     source.type = entry.type();
+    source.verified_crc = entry.stored_checksum();
     if (n > log::EntrySource::kMostPieces) {
       body_.resize(entry.body_length());
       entry.read(0, body_.data(), entry.body_length());

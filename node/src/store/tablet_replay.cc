@@ -1,5 +1,7 @@
 #include "store/tablet_replay.h"
 
+#include <algorithm>
+
 #include "base/hash.h"
 #include "base/sometimes.h"
 
@@ -73,25 +75,48 @@ std::optional<TabletReplay::Incoming> TabletReplay::parse(const log::EntryView& 
   return incoming;
 }
 
-StatusCode TabletReplay::replay(const log::EntryView& entry) {
-  const auto incoming = parse(entry);
-  if (!incoming) return StatusCode::kCorrupt;
-  Tablet* tablet = store_.tablets_.find(incoming->table_id, incoming->hash);
+/// An entry's bucket is in no cache. So the buckets of some entries are asked for while their
+/// checksums are verified, and used afterwards.
+TabletReplay::Replayed TabletReplay::replay(std::span<const log::EntryView> entries) {
+  Replayed replayed;
+  std::optional<Incoming> incoming[kAtOnce];
+  while (replayed.count < entries.size()) {
+    const size_t n = std::min(kAtOnce, entries.size() - replayed.count);
+    uint64_t floor = 0;
+    for (size_t i = 0; i < n; ++i) {
+      incoming[i] = parse(entries[replayed.count + i]);
+      if (!incoming[i]) continue;
+      store_.table_.prefetch(incoming[i]->hash);
+      floor = std::max(floor, incoming[i]->version + (incoming[i]->is_tombstone ? 1 : 0));
+    }
+    // The safe version must be above every version in this log, even if the dead master's safe
+    // version is never learned.
+    store_.raise_version_floor(floor);
+    for (size_t i = 0; i < n; ++i, ++replayed.count) {
+      replayed.status = incoming[i] ? replay(*incoming[i]) : StatusCode::kCorrupt;
+      if (replayed.status != StatusCode::kOk) return replayed;
+    }
+  }
+  return replayed;
+}
+
+StatusCode TabletReplay::replay(const Incoming& incoming) {
+  Tablet* tablet = store_.tablets_.find(incoming.table_id, incoming.hash);
   if (tablet == nullptr || tablet->attempt != attempt_ ||
       tablet->state.load() != TabletState::kRecovering) {
     ++counts_.skipped;
     return StatusCode::kOk;
   }
-  SpinGuard guard(store_.table_.lock_of(incoming->hash));
-  HashTable::Slot* slot = store_.table_.find(incoming->hash, [&](const char* address) {
-    return store_.matches(address, incoming->table_id, incoming->key);
+  SpinGuard guard(store_.table_.lock_of(incoming.hash));
+  HashTable::Slot* slot = store_.table_.find(incoming.hash, [&](const char* address) {
+    return store_.matches(address, incoming.table_id, incoming.key);
   });
   const ObjectStore::Found old = store_.found_at(slot ? HashTable::address_in(*slot) : nullptr);
-  if (slot != nullptr && !incoming->newer_than(old)) {
+  if (slot != nullptr && !incoming.newer_than(old)) {
     ++counts_.skipped;
     return StatusCode::kOk;
   }
-  return put(*incoming, *tablet, slot, old);
+  return put(incoming, *tablet, slot, old);
 }
 
 StatusCode TabletReplay::put(const Incoming& incoming, Tablet& tablet, HashTable::Slot* slot,
@@ -99,9 +124,6 @@ StatusCode TabletReplay::put(const Incoming& incoming, Tablet& tablet, HashTable
   const char* address = nullptr;
   const StatusCode status = append(incoming, old, address);
   if (status != StatusCode::kOk) return status;
-  // The safe version must be above every version in this log, even if the dead master's safe
-  // version is never learned.
-  store_.raise_version_floor(incoming.version + (incoming.is_tombstone ? 1 : 0));
   if (slot != nullptr) {
     store_.table_.replace(*slot, incoming.hash, address);
   } else {
@@ -128,7 +150,8 @@ StatusCode TabletReplay::append(const Incoming& incoming, const ObjectStore::Fou
   log::EntrySource entries[2] = {
       {incoming.entry.type(),
        1,
-       {Slice(incoming.entry.contiguous(0, incoming.entry.body_length()))}},
+       {Slice(incoming.entry.contiguous(0, incoming.entry.body_length()))},
+       incoming.entry.stored_checksum()},
       {}};
   log::TombstoneBody dead{};
   size_t count = 1;

@@ -3,8 +3,10 @@
 // before serve(). See docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/status.h"
 #include "log/entry_view.h"
@@ -28,6 +30,15 @@ class TabletReplay {
     uint64_t bytes = 0;       // bytes of entries that were put in
   };
 
+  /// How many entries were replayed; if not all, why the next one was not.
+  struct Replayed {
+    size_t count = 0;
+    StatusCode status = StatusCode::kOk;
+  };
+  /// Entries whose places in the hash table are fetched from memory at the same time. More in one
+  /// call are no faster.
+  static constexpr size_t kAtOnce = 16;
+
   /// `attempt` > 0; no other replay into this store has it. The store outlives it.
   TabletReplay(ObjectStore& store, uint64_t attempt)
       : store_(store), attempt_(attempt), side_(store.log()) {}
@@ -44,11 +55,12 @@ class TabletReplay {
   /// False as for serve().
   bool give_up(const Range& range);
 
-  /// Replays an entry. The highest version of a key wins; a tombstone wins over the object of the
-  /// same version. `entry` is contiguous; its body is copied without change.
+  /// Replays entries, one after the other. The highest version of a key wins; a tombstone wins over
+  /// the object of the same version. Each entry is contiguous; its body is copied without change.
   ///   CORRUPT        its checksum or its lengths do not hold, or it is of another type
   ///   OUT_OF_MEMORY  as SideLog::append
-  StatusCode replay(const log::EntryView& entry);
+  Replayed replay(std::span<const log::EntryView> entries);
+  StatusCode replay(const log::EntryView& entry) { return replay(std::span(&entry, 1)).status; }
 
   const Counts& counts() const { return counts_; }
   /// Live objects in the tablets of this attempt.
@@ -72,6 +84,7 @@ class TabletReplay {
     }
   };
   static std::optional<Incoming> parse(const log::EntryView& entry);
+  StatusCode replay(const Incoming& incoming);
   Tablet* find(const Range& range) const;
   StatusCode put(const Incoming& incoming, Tablet& tablet, HashTable::Slot* slot,
                  const ObjectStore::Found& old);

@@ -144,10 +144,16 @@ TEST_P(TabletReplayRandom, TheHighestVersionsStayInWhateverOrderTheyCome) {
   ASSERT_TRUE(replay.begin(kAll, 0).ok());
   auto entries = history.entries;
   for (size_t i = entries.size(); i > 1; --i) std::swap(entries[i - 1], entries[random.below(i)]);
-  for (const auto& entry : entries) {
-    rig.replay(replay, entry);
-    if (random.chance(0.1)) rig.replay(replay, pick(random, history.entries));  // comes twice
-    if (random.chance(0.02)) rig.pass();                                        // for others
+  for (size_t at = 0; at < entries.size();) {
+    std::vector<log::EntryView> together;
+    for (uint64_t n = 1 + random.below(2 * TabletReplay::kAtOnce); n > 0 && at < entries.size(); --n) {
+      together.push_back(view_of(entries[at++]));
+      if (random.chance(0.1)) together.push_back(together.back());  // comes twice
+    }
+    const TabletReplay::Replayed replayed = replay.replay(together);
+    ASSERT_EQ(replayed.status, StatusCode::kOk);
+    ASSERT_EQ(replayed.count, together.size());
+    if (random.chance(0.2)) rig.pass();  // for others
   }
   EXPECT_THAT(rig.broken(), IsEmpty());
   EXPECT_EQ(replay.live_objects(), history.model.size());
@@ -308,6 +314,26 @@ TEST(TabletReplay, DamagedEntriesAreRefused) {
       StatusCode::kCorrupt)
       << "neither an object nor a tombstone";
   EXPECT_EQ(rig.store.table().entries(), 0u);
+}
+
+TEST(TabletReplay, SaysHowManyItReplayedBeforeTheOneThatIsDamaged) {
+  Rig rig;
+  TabletReplay replay(rig.store, 1);
+  ASSERT_TRUE(replay.begin(kAll, 0).ok());
+  std::vector<std::string> entries;
+  std::vector<log::EntryView> views;
+  for (uint64_t i = 0; i < 3 * TabletReplay::kAtOnce; ++i) {
+    entries.push_back(object_entry(i + 1, std::to_string(i), "value"));
+  }
+  constexpr size_t kDamaged = TabletReplay::kAtOnce + 3;
+  entries[kDamaged].back() ^= 1;
+  for (const std::string& entry : entries) views.push_back(view_of(entry));
+  const TabletReplay::Replayed replayed = replay.replay(views);
+  EXPECT_EQ(replayed.status, StatusCode::kCorrupt);
+  EXPECT_EQ(replayed.count, kDamaged);
+  EXPECT_EQ(rig.store.table().entries(), kDamaged);
+  EXPECT_GT(rig.store.safe_version(), kDamaged);
+  EXPECT_THAT(rig.broken(), IsEmpty());
 }
 
 /// Slots of both stand in the same buckets.
