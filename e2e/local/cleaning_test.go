@@ -24,7 +24,7 @@ func TestMemoryOfOverwrittenValuesIsUsedAgain(t *testing.T) {
 		t.Run(cleans.levels+", cleaner threads "+cleans.threads, func(t *testing.T) {
 			c := startCluster(t, 4, "--replicas", "2", "--cleaning", cleans.levels, "--cleaner-threads", cleans.threads)
 			of := c.client()
-			l := startLoadOf(t, of, c.table(of, "load", 4), 0, 100_000)
+			l := startLoadOf(t, of, c.table(of, "load", 4), 0, 100_000, deadline)
 			l.more(3000)
 			dead := c.anOwner("load")
 			c.kill(dead)
@@ -81,7 +81,7 @@ func TestMemoryIsUsedAgainWithAFullBackupAndASlowOne(t *testing.T) {
 	t.Cleanup(resume)
 
 	of := c.client()
-	l := startLoadOf(t, of, c.table(of, "load", 5), 0, 150_000)
+	l := startLoadOf(t, of, c.table(of, "load", 5), 0, 150_000, deadline)
 	l.more(1500)
 	full := false
 	for range 35 { // frames come and go: it is full for moments

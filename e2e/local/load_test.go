@@ -21,6 +21,7 @@ const (
 	absent        = ""                   // no value of a load is empty
 	pace          = 2 * time.Millisecond // pause of each writer after an operation, to leave time for the rest of the test
 	most          = 2000                 // bytes of a value
+	deadline      = 2 * time.Second      // of an operation
 )
 
 // history is the possible values of one key: the value after the last acknowledged operation, and the values
@@ -42,10 +43,14 @@ type load struct {
 	table   *client.Table
 	pause   time.Duration // of each writer, after an operation
 	most    int           // bytes of a value
+	within  time.Duration // deadline of an operation
 	stop    context.CancelFunc
 	writers sync.WaitGroup
 	acked   atomic.Int64
 	lost    atomic.Int64 // outcome unknown
+	failed  atomic.Int64 // with any error, those among them
+	failure atomic.Value // the last of those errors
+	longest atomic.Int64 // nanoseconds that an operation took, also one that failed
 	keys    [loadWriters]map[string]*history
 }
 
@@ -54,12 +59,12 @@ func startLoad(t *testing.T, of *client.Client, table *client.Table) *load {
 }
 
 func startLoadAt(t *testing.T, of *client.Client, table *client.Table, pause time.Duration) *load {
-	return startLoadOf(t, of, table, pause, most)
+	return startLoadOf(t, of, table, pause, most, deadline)
 }
 
-func startLoadOf(t *testing.T, of *client.Client, table *client.Table, pause time.Duration, most int) *load {
+func startLoadOf(t *testing.T, of *client.Client, table *client.Table, pause time.Duration, most int, within time.Duration) *load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &load{t: t, client: of, table: table, pause: pause, most: most, stop: cancel}
+	l := &load{t: t, client: of, table: table, pause: pause, most: most, within: within, stop: cancel}
 	for w := range loadWriters {
 		l.keys[w] = map[string]*history{}
 		l.writers.Add(1)
@@ -87,13 +92,17 @@ func (l *load) operation(ctx context.Context, writer, n int, random *rand.Rand) 
 	value := absent
 	var version uint64
 	var err error
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	begin, whole := time.Now(), ctx
+	ctx, cancel := context.WithTimeout(whole, l.within)
 	defer cancel()
 	if random.IntN(10) == 0 {
 		version, err = l.client.Delete(ctx, l.table.ID, []byte(key))
 	} else {
 		value = fmt.Sprintf("%d %d ", writer, n) + strings.Repeat("x", random.IntN(l.most))
 		version, err = l.client.Write(ctx, l.table.ID, []byte(key), []byte(value))
+	}
+	if whole.Err() == nil { // it was not ended with the load
+		l.took(time.Since(begin), err)
 	}
 	switch {
 	case err == nil && value != absent && version <= known.version:
@@ -108,12 +117,25 @@ func (l *load) operation(ctx context.Context, writer, n int, random *rand.Rand) 
 	// Any other error means that the operation was not executed.
 }
 
+func (l *load) took(length time.Duration, err error) {
+	for {
+		longest := l.longest.Load()
+		if int64(length) <= longest || l.longest.CompareAndSwap(longest, int64(length)) {
+			break
+		}
+	}
+	if err != nil {
+		l.failure.Store(fmt.Sprintf("after %s: %v", length, err))
+		l.failed.Add(1)
+	}
+}
+
 // more waits until so many further operations were acknowledged.
 func (l *load) more(count int64) {
 	l.t.Helper()
 	target := l.acked.Load() + count
-	for deadline := time.Now().Add(limit); l.acked.Load() < target; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for end := time.Now().Add(limit); l.acked.Load() < target; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
 			l.t.Fatalf("%d of %d operations acknowledged within %s", count-(target-l.acked.Load()), count, limit)
 		}
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,7 +56,8 @@ func TestAServerThatIsAskedToStopUnderLoad(t *testing.T) {
 // restartGrace is the default of --restart-grace.
 const restartGrace = 30 * time.Second
 
-// Each of five servers is restarted under load. What was closed on it is not copied to others, although they
+// Each of five servers is restarted under load. No operation fails; how long one may wait is printed, and compared by
+// `make accept` only, because it also depends on the load of the machine. What was closed on it is not copied to others, although they
 // have time for that, but adopted when it is back. After a crash it is copied at once.
 func TestARollingRestartCopiesNoClosedReplica(t *testing.T) {
 	t.Parallel()
@@ -66,7 +68,7 @@ func TestARollingRestartCopiesNoClosedReplica(t *testing.T) {
 	for i := range 600 {
 		write(c, of, table, fmt.Sprint(i), strings.Repeat("v", 200_000))
 	}
-	l := startLoad(t, of, c.table(of, "load", servers))
+	l := startLoadOf(t, of, c.table(of, "load", servers), pace, most, limit)
 	replaced := func(how string) (count float64) {
 		for _, d := range c.servers() {
 			if alive(d.PID) {
@@ -94,6 +96,17 @@ func TestARollingRestartCopiesNoClosedReplica(t *testing.T) {
 			t.Errorf("%.0f closed replicas were copied in the restart of %s, which took %s", copied, d.Name, took)
 		}
 		adopted = max(adopted, replaced("adopted"))
+	}
+	pause := time.Duration(l.longest.Load())
+	t.Logf("while all servers were restarted, the longest operation took %s", pause.Round(time.Millisecond))
+	if failed := l.failed.Load(); failed > 0 {
+		t.Errorf("while all servers were restarted, %d operations failed, the last one %v", failed, l.failure.Load())
+	}
+	if path := os.Getenv("RAMCLOUD_ROLLING_REPORT"); path != "" {
+		report := fmt.Sprintf(`{"failed":%d,"longest_ms":%d}`+"\n", l.failed.Load(), pause.Milliseconds())
+		if err := os.WriteFile(path, []byte(report), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if inTime && adopted == 0 {
 		t.Error("no closed replica was adopted")

@@ -56,7 +56,7 @@ func TestAServerGrowsAndShrinksUnderLoad(t *testing.T) {
 	const mib = 1 << 20
 	c := startCluster(t, 4, "--replicas", "2")
 	of := c.client()
-	l := startLoadOf(t, of, c.table(of, "load", 4), 0, 100_000)
+	l := startLoadOf(t, of, c.table(of, "load", 4), 0, 100_000, deadline)
 	l.more(2000)
 	d := c.servers()[1]
 	id := c.serverViews()[d.Name].ID

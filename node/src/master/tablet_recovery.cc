@@ -9,6 +9,7 @@
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
+#include "master/fetch_order.h"
 #include "master/new_head.h"
 #include "store/cleaning_pass.h"
 
@@ -57,7 +58,7 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
       replaying_(reactor_),
       tasks_(reactor_) {
   for (auto& lost : order_.tablets) tablets_.push_back({std::move(lost)});
-  std::ranges::sort(order_.segments, std::greater(), &wire::RecoverySegment::segment_id);
+  order_.segments = fetch_order(std::move(order_.segments), log_.options().master_id);
 }
 
 TabletRecovery::~TabletRecovery() {
