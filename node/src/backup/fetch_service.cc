@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bitset>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@ class PageBuilder {
         ranges_(ranges),
         max_bytes_(max_bytes),
         next_offset_(offset) {
+    if (look_by_hash()) return;
     const auto behind =
         std::ranges::upper_bound(segment.pieces, offset, {}, &IndexedSegment::Piece::begin);
     piece_ = static_cast<size_t>(std::prev(behind) - segment.pieces.begin());
@@ -47,12 +49,15 @@ class PageBuilder {
  private:
   /// The cost of looking at an entry without copying it, in bytes.
   static constexpr uint32_t kLook = 32;
+  /// The most entries that are looked at by hash: they are sorted, in one turn.
+  static constexpr size_t kMostByHash = 1024;
   bool matches(const IndexedEntry& entry) const {
     return ranges_.contains(entry.table_id, entry.hash);
   }
   uint32_t length(const IndexedEntry& entry) const {
     return sizeof(log::EntryHeader) + bytes_.load_at<log::EntryHeader>(entry.offset).length();
   }
+  bool look_by_hash();
   bool add_group(const std::vector<IndexedEntry>& entries, size_t end);
 
   const IndexedSegment& segment_;
@@ -60,12 +65,37 @@ class PageBuilder {
   const HashRanges& ranges_;
   const uint32_t max_bytes_;
   uint32_t next_offset_;
-  size_t piece_ = 0;
-  size_t entry_ = 0;  // index in it
+  bool by_hash_ = false;
+  std::vector<IndexedEntry> found_;  // if by_hash_: the entries from next_offset_ on that match
+  size_t piece_ = 0;                 // otherwise
+  size_t entry_ = 0;                 // index in found_, or in the piece
   uint32_t count_ = 0;
   bool too_large_ = false;
   std::string page_;
 };
+
+/// Finds the entries of small ranges. False: they are not small, so every entry is looked at, slice
+/// by slice.
+bool PageBuilder::look_by_hash() {
+  const std::bitset<IndexedSegment::kFirstBytes> bytes = ranges_.first_bytes();
+  size_t looks = 0;
+  for (size_t byte = 0; byte < bytes.size(); ++byte) {
+    if (bytes[byte]) looks += segment_.begin_of[byte + 1] - segment_.begin_of[byte];
+  }
+  if (looks > kMostByHash || looks > segment_.by_hash.size() / 4) return false;
+  RC_SOMETIMES("backup.recovery_fetch_looks_by_hash");
+  by_hash_ = true;
+  for (size_t byte = 0; byte < bytes.size(); ++byte) {
+    if (!bytes[byte]) continue;
+    for (uint32_t i = segment_.begin_of[byte]; i < segment_.begin_of[byte + 1]; ++i) {
+      const auto [piece, entry] = segment_.by_hash[i];
+      const IndexedEntry& one = segment_.pieces[piece].entries[entry];
+      if (one.offset >= next_offset_ && matches(one)) found_.push_back(one);
+    }
+  }
+  std::ranges::sort(found_, {}, &IndexedEntry::offset);
+  return true;
+}
 
 /// Adds the entries from entry_ to `end`, which form a group. False if they do not fit.
 bool PageBuilder::add_group(const std::vector<IndexedEntry>& entries, size_t end) {
@@ -91,21 +121,18 @@ bool PageBuilder::step(uint32_t work) {
   const size_t page_before = page_.size();
   uint32_t looked = 0;
   while (looked + (page_.size() - page_before) < work) {
-    const IndexedSegment::Piece& piece = segment_.pieces[piece_];
-    if (entry_ == piece.entries.size()) {
+    const auto& entries = by_hash_ ? found_ : segment_.pieces[piece_].entries;
+    if (entry_ == entries.size()) {
       looked += kLook;
-      next_offset_ = piece.end;
-      if (++piece_ == segment_.pieces.size()) return false;
+      next_offset_ = by_hash_ ? segment_.whole_bytes() : segment_.pieces[piece_].end;
+      if (by_hash_ || ++piece_ == segment_.pieces.size()) return false;
       entry_ = 0;
       continue;
     }
     size_t end = entry_ + 1;
-    while (end < piece.entries.size() &&
-           piece.entries[end].group_end == piece.entries[entry_].group_end) {
-      ++end;
-    }
+    while (end < entries.size() && entries[end].group_end == entries[entry_].group_end) ++end;
     looked += static_cast<uint32_t>(end - entry_) * kLook;
-    if (!add_group(piece.entries, end)) return false;
+    if (!add_group(entries, end)) return false;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <iterator>
 #include <tuple>
@@ -23,6 +24,16 @@ class HashRanges {
     // The last range that starts at or before the hash.
     const auto behind = std::ranges::upper_bound(ranges_, std::pair(table_id, hash), {}, start_of);
     return behind != ranges_.begin() && std::prev(behind)->contains(table_id, hash);
+  }
+  /// The first (highest) bytes that a hash in the ranges can have.
+  std::bitset<256> first_bytes() const {
+    std::bitset<256> bytes;
+    for (const wire::HashRange& range : ranges_) {
+      for (uint64_t byte = range.start_hash >> 56; byte <= range.end_hash >> 56; ++byte) {
+        bytes.set(byte);
+      }
+    }
+    return bytes;
   }
 
  private:

@@ -3,6 +3,8 @@
 // (docs/design/recovery.md#fetching). The last few are kept for a while.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -18,6 +20,7 @@ namespace ramcloud {
 
 /// An object or a tombstone.
 struct IndexedEntry {
+  uint8_t first_byte() const { return static_cast<uint8_t>(hash >> 56); }
   uint64_t table_id = 0;
   uint64_t hash = 0;       // of its key
   uint32_t offset = 0;     // of its header, in the segment
@@ -31,6 +34,13 @@ struct IndexedSegment {
     uint32_t end = 0;
     std::vector<IndexedEntry> entries;  // by rising offset
   };
+  /// Where an entry is in `pieces`.
+  struct Place {
+    uint32_t piece = 0;
+    uint32_t entry = 0;
+  };
+  static constexpr size_t kFirstBytes = 256;
+
   explicit IndexedSegment(uint32_t size) : bytes(size) {}
   uint32_t whole_bytes() const { return pieces.empty() ? 0 : pieces.back().end; }
   /// True if a group or a padding begins at the offset, or the last one ends there. Requires offset
@@ -39,6 +49,10 @@ struct IndexedSegment {
 
   FrameBytes bytes;
   std::vector<Piece> pieces;
+  /// All entries by the first (highest) byte of their hash, so that small ranges are found without
+  /// looking at every entry. Those with byte b: from begin_of[b] to begin_of[b + 1].
+  std::vector<Place> by_hash;
+  std::array<uint32_t, kFirstBytes + 1> begin_of = {};
   std::string what;  // the damage after whole_bytes(), if there is some
 };
 
@@ -91,6 +105,7 @@ class IndexedSegments {
   void drop_unused();
   Task<void> load(std::shared_ptr<Kept> kept);
   Task<void> index(Key key, std::shared_ptr<IndexedSegment> segment);
+  Task<void> order_by_hash(std::shared_ptr<IndexedSegment> segment);
 
   Reactor& reactor_;
   FrameStore& frames_;

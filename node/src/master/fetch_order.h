@@ -11,8 +11,9 @@ namespace ramcloud::master {
 
 /// In rounds: a round has, of each backup, the newest segment that no earlier round has. So all
 /// masters are in about the same round, and a backup reads a segment once for all of them. Within a
-/// round each master begins with another backup, the first one behind its own id. Otherwise all
-/// would ask the same few backups at the same time, and the others' devices would wait.
+/// round each master begins with another backup, far from where those with the next ids begin.
+/// Otherwise all would ask the same few backups at the same time, and the others' devices would
+/// wait.
 ///
 /// A segment counts for the backup that is tried first. O(n log n).
 std::vector<wire::RecoverySegment> fetch_order(std::vector<wire::RecoverySegment> segments,
