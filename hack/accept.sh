@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong store_bench outage recovery_bound -- -j "$RAMCLOUD_JOBS" >/dev/null
+cmake --build build/release --target pingpong store_bench outage recovery_bound replay recovery_scale -- -j "$RAMCLOUD_JOBS" >/dev/null
 
 # other_tree COMMIT: its folder, built.
 other_tree() {
@@ -43,6 +43,7 @@ python3 hack/bench.py --accept "$@"
 python3 hack/bench_store.py --accept --rounds 3
 python3 hack/bench_reactors.py
 python3 hack/bench_recovery.py --accept --pairs 5
+python3 hack/bench_recovery_parts.py --accept --restarts 1
 if command -v redis-server memcached valkey-server "${VALKEY_SERVER:-valkey-server}" >/dev/null; then
   python3 hack/bench_peers.py --accept
 else

@@ -7,16 +7,17 @@
 #                       store: the store alone, on one core, beside std::unordered_map
 #                       append: what more threads write to one store and append to one log
 #                       recovery: a killed server, beside the least that its recovery takes
+#                       recovery-parts: replay alone; all servers restarted; a model of very large clusters
 #                       memory: how full a log can be, and what that costs; beside allocators, memcached, Redis and Valkey
-# Without a PART, all of them. About 70 minutes; on a machine that does nothing else.
+# Without a PART, all of them. About 75 minutes; on a machine that does nothing else.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$RAMCLOUD_TOP"
 (cd node && cmake --preset release >/dev/null)
-cmake --build build/release --target pingpong exchange store_bench append outage recovery_bound \
+cmake --build build/release --target pingpong exchange store_bench append outage recovery_bound replay recovery_scale \
   memory_bench write_latency allocation capacity overwrites -- -j "$RAMCLOUD_JOBS" >/dev/null
 parts=("$@")
-[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append recovery memory)
+[ $# -gt 0 ] || parts=(latency peers peer-latency ycsb store append recovery recovery-parts memory)
 for part in "${parts[@]}"; do
   case $part in
     latency) python3 hack/bench.py ;;
@@ -26,7 +27,8 @@ for part in "${parts[@]}"; do
     store) python3 hack/bench_store.py ;;
     append) python3 hack/bench_append.py ;;
     recovery) python3 hack/bench_recovery.py ;;
+    recovery-parts) python3 hack/bench_recovery_parts.py ;;
     memory) python3 hack/bench_memory.py ;;
-    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store, append, recovery and memory" ;;
+    *) die "bench.sh: \"$part\" is not a part; parts are latency, peers, peer-latency, ycsb, store, append, recovery, recovery-parts and memory" ;;
   esac
 done
