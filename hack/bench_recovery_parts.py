@@ -66,7 +66,7 @@ def growth(rows):
 
 
 def figures(data):
-    """Name, figure, floor, goal, whether less is better (docs/design/recovery.md, "Figures")."""
+    """Name, figure, floor, goal, and whether less is better."""
     model = data["scale"]["rounds"]
     return [("replay, 1 KiB / a plain loop", replay_ratio(data["replay"][MAIN_BYTES])[0], 0.6, 0.8, False),
             ("all servers restarted, longest wait, ms", max(run["longest_ms"] for run in data["restarts"]), 1000, 50, True),

@@ -54,7 +54,7 @@ struct Options {
   double replay = 223;   // ns an entry (bench/replay)
   double index = 0.11;   // ns a byte: a backup verifies a segment and hashes keys (bench/fetch)
   double look = 10;      // ns for each entry of a segment that a fetch looks at (bench/fetch)
-  double message = 2;    // us a message, at each end (docs/benchmarks/peers.md: a read takes 0.8 to 7 us)
+  double message = 2;    // us a message, at each end; a read takes 0.8 to 7 (hack/bench_peers.py)
   double send = 0.35;    // ns a byte
   double receive = 0.5;  // ns a byte
   double take = 0.17;    // ns a byte of a replica, to its file

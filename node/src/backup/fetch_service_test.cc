@@ -180,7 +180,8 @@ TEST_P(FetchPropertyTest, ThePagesOfAPartitionAreAllEntries) {
   const std::vector<Known> known = entries_of(all_);
   for (const uint32_t most_bytes : {100u, 20'000u, FetchService::kMaxPageBytes}) {
     size_t fetched = 0;
-    for (const auto& ranges : random_partition(random, 1 + random.below(random.chance(0.5) ? 5 : 60))) {
+    for (const auto& ranges :
+         random_partition(random, 1 + random.below(random.chance(0.5) ? 5 : 60))) {
       std::vector<std::string> expected;
       for (const Known& entry : known) {
         if (is_in(entry, ranges)) expected.push_back(entry.bytes);

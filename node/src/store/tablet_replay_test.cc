@@ -146,7 +146,8 @@ TEST_P(TabletReplayRandom, TheHighestVersionsStayInWhateverOrderTheyCome) {
   for (size_t i = entries.size(); i > 1; --i) std::swap(entries[i - 1], entries[random.below(i)]);
   for (size_t at = 0; at < entries.size();) {
     std::vector<log::EntryView> together;
-    for (uint64_t n = 1 + random.below(2 * TabletReplay::kAtOnce); n > 0 && at < entries.size(); --n) {
+    for (uint64_t n = 1 + random.below(2 * TabletReplay::kAtOnce); n > 0 && at < entries.size();
+         --n) {
       together.push_back(view_of(entries[at++]));
       if (random.chance(0.1)) together.push_back(together.back());  // comes twice
     }
