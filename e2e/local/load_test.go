@@ -47,10 +47,11 @@ type load struct {
 	stop    context.CancelFunc
 	writers sync.WaitGroup
 	acked   atomic.Int64
-	lost    atomic.Int64 // outcome unknown
-	failed  atomic.Int64 // with any error, those among them
-	failure atomic.Value // the last of those errors
-	longest atomic.Int64 // nanoseconds that an operation took, also one that failed
+	lost    atomic.Int64              // outcome unknown
+	failed  atomic.Int64              // with any error, those among them
+	failure atomic.Value              // the last of those errors
+	longest atomic.Int64              // nanoseconds that an operation took, also one that failed
+	began   [loadWriters]atomic.Int64 // Unix nanoseconds; of each writer's present operation, 0: none
 	keys    [loadWriters]map[string]*history
 }
 
@@ -93,6 +94,8 @@ func (l *load) operation(ctx context.Context, writer, n int, random *rand.Rand) 
 	var version uint64
 	var err error
 	begin, whole := time.Now(), ctx
+	l.began[writer].Store(begin.UnixNano())
+	defer l.began[writer].Store(0)
 	ctx, cancel := context.WithTimeout(whole, l.within)
 	defer cancel()
 	if random.IntN(10) == 0 {
@@ -128,6 +131,17 @@ func (l *load) took(length time.Duration, err error) {
 		l.failure.Store(fmt.Sprintf("after %s: %v", length, err))
 		l.failed.Add(1)
 	}
+}
+
+// longestSoFar is the longest time that an operation took, or takes.
+func (l *load) longestSoFar() time.Duration {
+	longest := time.Duration(l.longest.Load())
+	for w := range l.began {
+		if began := l.began[w].Load(); began != 0 {
+			longest = max(longest, time.Since(time.Unix(0, began)))
+		}
+	}
+	return longest
 }
 
 // more waits until so many further operations were acknowledged.

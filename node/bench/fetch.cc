@@ -153,8 +153,8 @@ int run(const Options& options) {
   fmt::print(
       "a segment of {} bytes, values of {}, {} masters with a part each: the first takes {:.2f} "
       "ms, "
-      "each other {:.2f} ms, {:.1f} times less (medians of {} rounds)\n",
-      bench.segment_bytes(), options.bytes, options.masters, median(first), median(later),
+      "each other {:.1f} us, {:.1f} times less (medians of {} rounds)\n",
+      bench.segment_bytes(), options.bytes, options.masters, median(first), median(later) * 1e3,
       median(first) / median(later), options.rounds);
   return 0;
 }

@@ -206,7 +206,7 @@ struct Queue {
 class Model {
  public:
   Model(const Options& options, int64_t masters, const std::vector<wire::RecoverySegment>& log,
-        std::function<double(size_t)> ordered_at);
+        uint64_t order_bytes, std::function<double(size_t)> ordered_at);
   /// When the last master has everything on all its backups, in seconds.
   double run();
   /// Seconds of work of the busiest queue of each kind, and how often a segment was read.
@@ -272,7 +272,7 @@ class Model {
 };
 
 Model::Model(const Options& options, int64_t masters, const std::vector<wire::RecoverySegment>& log,
-             std::function<double(size_t)> ordered_at)
+             uint64_t order_bytes, std::function<double(size_t)> ordered_at)
     : options_(options),
       log_(log),
       masters_(static_cast<uint32_t>(masters)),
@@ -285,7 +285,9 @@ Model::Model(const Options& options, int64_t masters, const std::vector<wire::Re
       server.order.push_back(static_cast<uint32_t>(segment.segment_id - 1));
     }
     if (options.one_order) std::ranges::sort(server.order, std::greater());
-    const double at = server.reactor.take(ordered_at(i - 1), us(options_.message));
+    const double at = server.reactor.take(
+        ordered_at(i - 1),
+        us(options_.message) + ns(options_.receive) * static_cast<double>(order_bytes));
     for (uint32_t slot = 0; slot < master::TabletRecovery::kFetches; ++slot) {
       add(at, kNext, i, 0, 0, 0);
     }
@@ -368,7 +370,8 @@ void Model::answer(const Event& event, double now) {
   // Entries of small ranges are looked up by the first byte of their hash (backup/fetch_service).
   const double entries =
       static_cast<double>(log::kSegmentBytes) / static_cast<double>(options_.entry_bytes);
-  const double looked = entries * std::min(1.0, 1.0 / masters_ + 2.0 / IndexedSegment::kFirstBytes);
+  const double by_hash = entries * (1.0 / masters_ + 2.0 / IndexedSegment::kFirstBytes);
+  const double looked = by_hash > 1024 || by_hash > entries / 4 ? entries : by_hash;
   const uint32_t page = std::min(event.bytes, kPage1);
   const double part = static_cast<double>(page) / share_;
   const double at = backup.reactor.take(

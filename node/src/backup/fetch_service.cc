@@ -105,6 +105,7 @@ bool PageBuilder::add_group(const std::vector<IndexedEntry>& entries, size_t end
   }
   if (page_.size() + total > max_bytes_ && total > 0) {
     too_large_ = page_.empty() && total > FetchService::kMaxPageBytes;
+    if (too_large_) next_offset_ = entries[entry_].offset;
     if (!page_.empty() || too_large_) return false;
   }
   for (; total > 0 && entry_ < end; ++entry_) {

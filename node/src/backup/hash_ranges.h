@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <tuple>
@@ -27,12 +29,14 @@ class HashRanges {
   }
   /// The first (highest) bytes that a hash in the ranges can have.
   std::bitset<256> first_bytes() const {
-    std::bitset<256> bytes;
+    std::array<int32_t, 257> changes = {};  // of how many ranges have this byte
     for (const wire::HashRange& range : ranges_) {
-      for (uint64_t byte = range.start_hash >> 56; byte <= range.end_hash >> 56; ++byte) {
-        bytes.set(byte);
-      }
+      ++changes[range.start_hash >> 56];
+      --changes[(range.end_hash >> 56) + 1];
     }
+    std::bitset<256> bytes;
+    int32_t has = 0;
+    for (size_t byte = 0; byte < bytes.size(); ++byte) bytes[byte] = (has += changes[byte]) > 0;
     return bytes;
   }
 

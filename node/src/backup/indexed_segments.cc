@@ -200,7 +200,8 @@ Task<void> IndexedSegments::index(Key key, std::shared_ptr<IndexedSegment> segme
 }
 
 Task<void> IndexedSegments::order_by_hash(std::shared_ptr<IndexedSegment> segment) {
-  // A piece has at most 2,000 entries; placing them takes a few microseconds.
+  // A segment has at most 130 pieces, and a piece 2,000 entries; placing those takes a few
+  // microseconds.
   constexpr size_t kPiecesAtOnce = 8;
   std::array<uint32_t, IndexedSegment::kFirstBytes + 1>& begin_of = segment->begin_of;
   for (size_t i = 0; i < segment->pieces.size(); ++i) {
@@ -210,9 +211,9 @@ Task<void> IndexedSegments::order_by_hash(std::shared_ptr<IndexedSegment> segmen
   std::partial_sum(begin_of.begin(), begin_of.end(), begin_of.begin());
   segment->by_hash.resize(begin_of.back());
   std::array<uint32_t, IndexedSegment::kFirstBytes + 1> next = begin_of;
-  for (uint32_t i = 0; i < segment->pieces.size(); ++i) {
+  for (uint16_t i = 0; i < segment->pieces.size(); ++i) {
     const auto& entries = segment->pieces[i].entries;
-    for (uint32_t j = 0; j < entries.size(); ++j) {
+    for (uint16_t j = 0; j < entries.size(); ++j) {
       segment->by_hash[next[entries[j].first_byte()]++] = {i, j};
     }
     if (i % kPiecesAtOnce == kPiecesAtOnce - 1) co_await reactor_.sleep(Duration{});

@@ -36,8 +36,8 @@ struct IndexedSegment {
   };
   /// Where an entry is in `pieces`.
   struct Place {
-    uint32_t piece = 0;
-    uint32_t entry = 0;
+    uint16_t piece = 0;
+    uint16_t entry = 0;
   };
   static constexpr size_t kFirstBytes = 256;
 

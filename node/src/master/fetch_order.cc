@@ -35,9 +35,7 @@ std::vector<wire::RecoverySegment> fetch_order(std::vector<wire::RecoverySegment
   std::map<uint64_t, Backup> backups;
   for (const auto& segment : segments) backups[backup_of(segment)];
   const size_t n = backups.size();
-  const auto own = static_cast<size_t>(
-      std::ranges::count_if(backups, [&](const auto& backup) { return backup.first < own_id; }));
-  size_t place = n - (n == 0 ? 0 : own * stride(n) % n);
+  size_t place = n - (n == 0 ? 0 : own_id % n * stride(n) % n);
   for (auto& backup : backups) backup.second.place = place++ % n;
 
   struct Turn {

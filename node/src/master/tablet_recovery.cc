@@ -20,7 +20,7 @@ using wire::RecoveryPhase;
 
 namespace {
 
-/// A slice of replay in one turn, in bytes: 30 to 60 us. An entry costs as much time as kEntryCost
+/// A slice of replay in one turn, in bytes: about 10 us. An entry costs as much time as kEntryCost
 /// bytes that are copied and checksummed.
 constexpr uint32_t kSliceBytes = 64u << 10;
 constexpr uint32_t kEntryCost = 1024;
