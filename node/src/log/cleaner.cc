@@ -307,12 +307,12 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& o
     memory_bytes += segment->memory_bytes();
   }
   const uint64_t live = pass->live_bytes;
-  pass->gain_seglets =
-      seglets_of(memory_bytes) - std::min(seglets_of(live), seglets_of(memory_bytes));
+  pass->victim_seglets = seglets_of(memory_bytes);
+  pass->gain_seglets = pass->victim_seglets - std::min(seglets_of(live), pass->victim_seglets);
   const uint64_t survivors = live / kFilled + 1;
   const bool wins_disk = counts_disk_ && victims.size() > survivors;
   // In a small segment much may be dead, and still its survivor takes as many seglets.
-  if (pass->gain_seglets == 0 && !wins_disk) {
+  if (pass->gain_seglets <= freed_none_ && !wins_disk) {
     for (const auto& [number, figures] : chosen) look_at(number);
     return nullptr;
   }
@@ -426,6 +426,12 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   if (how == CleaningWork::Progress::kNoGain) return;
   RC_SOMETIMES("cleaner.pass_is_over");
   const bool combined = pass.kind == CleaningKind::kCombined;
+  if (combined && result.seglets >= pass.victim_seglets) {
+    RC_SOMETIMES("cleaner.combined_pass_frees_nothing");
+    freed_none_ = std::max(freed_none_, pass.gain_seglets);
+  } else if (combined) {
+    freed_none_ = 0;
+  }
   ++(combined ? state_.combined_runs : state_.compaction_runs);
   (combined ? state_.bytes_written : state_.bytes_compacted) += result.bytes_written;
 }

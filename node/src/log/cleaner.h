@@ -40,6 +40,7 @@ class CleaningWork {
   struct Result {
     uint64_t bytes_read = 0;     // entries of the victims
     uint64_t bytes_written = 0;  // survivors, or what stays of a segment that is compacted
+    uint64_t seglets = 0;        // of the survivors
   };
   virtual ~CleaningWork() = default;
   /// A slice of work, bounded like every slice of a turn.
@@ -100,6 +101,7 @@ class Cleaner {
       CleaningKind kind = CleaningKind::kNone;
       std::vector<uint32_t> victims;
       uint64_t live_bytes = 0;        // of all victims
+      uint64_t victim_seglets = 0;    // that they have
       uint64_t gain_seglets = 0;      // what the pass should free
       uint64_t survivor_seglets = 0;  // what its survivors may take until then
       uint32_t free_seglets = 0;      // when it began
@@ -209,6 +211,10 @@ class Cleaner {
   static constexpr uint64_t kNoLimit = ~uint64_t{0};
   uint64_t most_live_bytes_ RC_GUARDED_BY(mutex_) = kNoLimit;
   uint32_t free_at_failure_ RC_GUARDED_BY(mutex_) = kNoFailure;
+  /// A combined pass should have freed so many seglets, and freed none: entries do not always fill
+  /// survivors as they filled the victims. A pass that should free no more is not begun, until one
+  /// frees some. Otherwise such passes would follow each other for ever.
+  uint64_t freed_none_ RC_GUARDED_BY(mutex_) = 0;
   CleanerState state_ RC_GUARDED_BY(mutex_);
 };
 

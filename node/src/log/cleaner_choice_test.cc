@@ -121,6 +121,51 @@ TEST(Cleaner, APassThatFailedDoesNotBeginAgainWithTheMemoryThatItGaveBack) {
   EXPECT_FALSE(t.parts.log.cleaning_helps());
 }
 
+/// Its survivors have as many seglets as its victims had.
+struct FreesNothing final : CleaningWork {
+  explicit FreesNothing(const std::vector<Segment*>& victims) {
+    for (const Segment* victim : victims) seglets += victim->memory_bytes() / kSegletBytes;
+  }
+  Progress step() override { return Progress::kDone; }
+  void commit_now() override {}
+  Result result() const override { return {.seglets = seglets}; }
+  uint64_t seglets = 0;
+};
+
+/// A seglet seemed to be dead in two segments. Passes with their survivors would follow each other
+/// for ever, and writers would be told to try again.
+TEST(Cleaner, APassThatFreedNothingIsNotFollowedByOneThatShouldFreeNoMore) {
+  TestLog parts{40, true, 1, true, 2};
+  VirtualClock clock;
+  uint32_t dead_seglets = 1;
+  int begun = 0;
+  Cleaner cleaner(
+      parts.log, clock, {.balancer = {}, .victims = 2},
+      [&](const Segment& segment, Look) {
+        auto figures = judge(segment);
+        figures->live_bytes = segment.memory_bytes();
+        if (segment.id() == 3) figures->live_bytes -= dead_seglets * kSegletBytes;
+        return figures;
+      },
+      [&](CleaningKind, const std::vector<Segment*>& victims) {
+        ++begun;
+        return std::make_unique<FreesNothing>(victims);
+      });
+  Cleaner::Worker worker(cleaner);
+  Keys keys(parts.log);
+  for (uint64_t key = 0; keys.write(key, value_for(1, 1)) == StatusCode::kOk;) ++key;
+  const auto work = [&] {
+    for (int i = 0; i < 1'000; ++i) worker.step();
+  };
+  work();
+  EXPECT_EQ(begun, 1);
+  EXPECT_FALSE(parts.log.cleaning_helps()) << "writers are told that memory is full";
+  dead_seglets = 3;
+  parts.log.want_look(parts.log.find_segment(3)->number());
+  work();
+  EXPECT_EQ(begun, 2) << "that one should free more";
+}
+
 /// All four fail together. Alone the first does, and the others can be cleaned.
 TEST(Cleaner, AFailedPassIsTriedWithFewerVictims) {
   WithFailures t({{3, 5}, {4, 6}, {5, 6}, {6, 6}}, 3, 8);

@@ -30,6 +30,9 @@ StatusCode CleaningPass::append(std::span<const log::EntrySource> entries, const
 
 void CleaningPass::close_copies(log::LogPosition) {
   side_.close();
+  for (const log::Segment* survivor : side_.segments()) {
+    result_.seglets += survivor->memory_bytes() / log::kSegletBytes;
+  }
 }
 
 /// Nobody may see a survivor before it is durable. Entries appended until `judged` may be the

@@ -102,6 +102,7 @@ class Relocation : public log::CleaningWork {
   std::vector<log::Segment*> victims_;
   std::vector<uint64_t> victim_ids_;  // kept here, because the victims' memory may be reused
   Phase phase_ = Phase::kScan;
+  Result result_;
 
  private:
   Progress scan();
@@ -123,7 +124,6 @@ class Relocation : public log::CleaningWork {
   Progress give_up(StatusCode why);
 
   const Order order_;
-  Result result_;
   Counts counts_;
 
   uint32_t victim_ = 0;  // the victim that is being scanned
