@@ -438,7 +438,7 @@ void simulate(const Options& options, int64_t masters) {
   const double each = std::max(took.encode / static_cast<double>(masters) + options.message * 1e-6 +
                                    options.send * 1e-9 * static_cast<double>(took.order_bytes),
                                wire(took.order_bytes));
-  Model model(options, masters, log,
+  Model model(options, masters, log, took.order_bytes,
               [&](size_t part) { return planned + static_cast<double>(part + 1) * each; });
   const double done = model.run();
   constexpr double kLease = 0.525;
