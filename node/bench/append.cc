@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "bench/median.h"
 #include "bench/options.h"
 #include "log/log.h"
 #include "runtime/thread.h"
@@ -119,14 +120,9 @@ double round_of(log::Arena& arena, const Options& options, Load load, int64_t th
       threads, [&](int64_t i) { return write_until_full(store, value, static_cast<uint64_t>(i)); });
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 void print(const Options& options, const char* load,
            const std::vector<std::vector<double>>& rates) {
-  const double one = median(rates[0]);
+  const double one = bench::median(rates[0]);
   for (size_t i = 0; i < rates.size(); ++i) {
     if (options.json) {
       fmt::print("{{\"load\":\"{}\",\"threads\":{},\"rates\":[{:.0f}]}}\n", load, i + 1,
@@ -135,8 +131,8 @@ void print(const Options& options, const char* load,
     }
     const auto [low, high] = std::ranges::minmax(rates[i]);
     fmt::print("{}, {} threads: {:.2f} M/s (median of {}; {:.2f} to {:.2f}), {:.2f} x one thread\n",
-               load, i + 1, median(rates[i]) / 1e6, options.rounds, low / 1e6, high / 1e6,
-               median(rates[i]) / one);
+               load, i + 1, bench::median(rates[i]) / 1e6, options.rounds, low / 1e6, high / 1e6,
+               bench::median(rates[i]) / one);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "backup/fetch_service.h"
 #include "base/clock.h"
+#include "bench/median.h"
 #include "bench/options.h"
 #include "log/arena.h"
 #include "log/log.h"
@@ -136,11 +137,6 @@ class Bench {
   std::string segment_;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 int run(const Options& options) {
   Bench bench(options);
   (void)bench.round();  // warms up
@@ -154,8 +150,8 @@ int run(const Options& options) {
       "a segment of {} bytes, values of {}, {} masters with a part each: the first takes {:.2f} "
       "ms, "
       "each other {:.1f} us, {:.1f} times less (medians of {} rounds)\n",
-      bench.segment_bytes(), options.bytes, options.masters, median(first), median(later) * 1e3,
-      median(first) / median(later), options.rounds);
+      bench.segment_bytes(), options.bytes, options.masters, bench::median(first),
+      bench::median(later) * 1e3, bench::median(first) / bench::median(later), options.rounds);
   return 0;
 }
 

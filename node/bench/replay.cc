@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/mapping.h"
 #include "base/random.h"
+#include "bench/median.h"
 #include "bench/options.h"
 #include "log/arena.h"
 #include "log/log.h"
@@ -196,11 +197,6 @@ double least(const Options& options, const std::vector<std::string>& bodies, uin
   return seconds;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 int run(const Options& options) {
   uint64_t entries = 0;
   const std::vector<std::string> pages = pages_of(options, entries);
@@ -228,8 +224,8 @@ int run(const Options& options) {
       "{} entries with values of {} bytes: replay {:.0f} ns an entry, a plain loop {:.0f} ns, "
       "{:.2f} "
       "of its rate ({:.2f} to {:.2f}); sixteen at once {:.0f} ns; medians of {} rounds\n",
-      entries, options.bytes, median(ours), median(plain), median(ratios), std::ranges::min(ratios),
-      std::ranges::max(ratios), median(at_once), options.rounds);
+      entries, options.bytes, bench::median(ours), bench::median(plain), bench::median(ratios),
+      std::ranges::min(ratios), std::ranges::max(ratios), bench::median(at_once), options.rounds);
   return 0;
 }
 
