@@ -96,7 +96,8 @@ class Bench {
   std::vector<double> round() {
     ServiceRegistry registry(answers_);
     OneReplica replicas;
-    FetchService service(node_.reactor(), registry, *frames_, replicas);
+    FetchService service(node_.reactor(), registry, *frames_, replicas,
+                         IndexedSegments::kLeastRoom);
     std::vector<double> ms;
     const auto n = static_cast<uint32_t>(options_.masters);
     for (uint32_t i = 0; i < n; ++i) ms.push_back(fetch_all(registry, i, n));
@@ -113,7 +114,8 @@ class Bench {
                                      .offset = 0,
                                      .end = static_cast<uint32_t>(segment_.size()),
                                      .max_bytes = 1u << 20,
-                                     .ranges = {{1, tablet_start(i, n), tablet_end(i, n)}}};
+                                     .ranges = {{1, tablet_start(i, n), tablet_end(i, n)}},
+                                     .further = {}};
     while (asked.offset < asked.end) {
       const int before = answers_.count;
       wire::MessageHeader header{};

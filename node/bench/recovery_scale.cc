@@ -13,11 +13,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <queue>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "backup/fetch_service.h"
 #include "backup/indexed_segments.h"
 #include "base/hash.h"
 #include "base/random.h"
@@ -25,10 +30,13 @@
 #include "coordinator/core/recovery_plan.h"
 #include "log/format.h"
 #include "log/log_end.h"
-#include "master/fetch_order.h"
+#include "master/fetch_queue.h"
+#include "master/recovery_limits.h"
 #include "master/segment_fetch.h"
 #include "master/tablet_recovery.h"
+#include "replication/placement.h"
 #include "wire/codec.h"
+#include "wire/packed_segments.h"
 #include "wire/recovery_messages.h"
 
 namespace ramcloud {
@@ -36,6 +44,7 @@ namespace {
 
 constexpr uint64_t kDead = 5000;
 constexpr uint64_t kTable = 1;
+constexpr uint64_t kFramesOfABackup = 1 << 16;
 
 struct Options {
   int64_t servers = 1000;
@@ -43,7 +52,9 @@ struct Options {
   int64_t part_mb = 500;
   int64_t entry_bytes = 1096;  // a value of 1 KiB
   int64_t replicas = 3;
+  bool first_part = true;
   bool one_order = false;
+  bool one_by_one = false;
   bool json = false;
 
   // Of a server.
@@ -72,26 +83,42 @@ struct Coordinator {
   double decode = 0;  // seconds: the answers of all backups
   double decide = 0;  // the log's end
   double plan = 0;
-  double encode = 0;                           // all orders
+  double pack = 0;    // the segments, once for all orders
+  double encode = 0;  // all orders
+  double unpack = 0;  // on a recovery master: one order, until it can fetch
   uint64_t answer_bytes = 0, order_bytes = 0;  // one order
+  struct Part {
+    uint64_t bytes;
+    bool first;
+  };
+  std::vector<Part> parts;  // one for each recovery master
 };
 
-/// The dead log: each segment has its replicas on different servers; the first one is the primary.
+/// The dead log, by falling id: a master places replicas so, one after the other.
 std::vector<wire::RecoverySegment> dead_log(const Options& options, int64_t masters) {
   const uint64_t bytes = static_cast<uint64_t>(options.part_mb * masters) * 1'000'000;
   const uint64_t count = (bytes + log::kSegmentBytes - 1) / log::kSegmentBytes;
   Random random(1);
+  std::vector<PlacementServer> backups(static_cast<size_t>(options.servers));
+  for (size_t i = 0; i < backups.size(); ++i) {
+    backups[i].server_id = i + 1;
+    backups[i].failure_domain = fmt::format("s{}", i + 1);
+  }
   std::vector<wire::RecoverySegment> segments;
   for (uint64_t id = 1; id <= count; ++id) {
     wire::RecoverySegment segment{.segment_id = id, .length = log::kSegmentBytes, .sources = {}};
-    while (segment.sources.size() < static_cast<size_t>(options.replicas)) {
-      const uint64_t server = 1 + random.below(static_cast<uint64_t>(options.servers));
-      const bool known = std::ranges::any_of(
-          segment.sources, [&](const wire::RecoverySource& s) { return s.server_id == server; });
-      if (!known) segment.sources.push_back({server, static_cast<uint32_t>(random.below(1 << 16))});
+    std::vector<std::string> taken;
+    for (int64_t i = 0; i < options.replicas; ++i) {
+      PlacementServer& backup = backups[choose_backup(backups, taken, i == 0, random).value()];
+      taken.push_back(backup.failure_domain);
+      ++backup.replicas;
+      backup.primaries += i == 0 ? 1 : 0;
+      segment.sources.push_back(
+          {backup.server_id, static_cast<uint32_t>(random.below(kFramesOfABackup))});
     }
     segments.push_back(std::move(segment));
   }
+  std::ranges::reverse(segments);
   return segments;
 }
 
@@ -147,6 +174,19 @@ log::LogAnswers log_answers(const std::vector<wire::RecoverySegment>& segments, 
   return answers;
 }
 
+RecoveryPlan plan_of(const Options& options, int64_t masters) {
+  PlanInput input{.tablets = {{kTable, 0, ~uint64_t{0}}},
+                  .bytes = static_cast<uint64_t>(options.part_mb * masters) * 1'000'000,
+                  .entries = 0,
+                  .masters = {},
+                  .weights = {},
+                  .first_part = options.first_part};
+  for (int64_t id = 1; id <= masters; ++id) {
+    input.masters.push_back({static_cast<uint64_t>(id), uint64_t{1} << 40});
+  }
+  return plan_recovery(input, {});
+}
+
 Coordinator coordinate(const Options& options, int64_t masters,
                        const std::vector<wire::RecoverySegment>& segments) {
   Coordinator took;
@@ -169,23 +209,23 @@ Coordinator coordinate(const Options& options, int64_t masters,
                found, known.replicas.size(), end.segments.size());
     std::exit(1);
   }
-  PlanInput input{.tablets = {{kTable, 0, ~uint64_t{0}}},
-                  .bytes = static_cast<uint64_t>(options.part_mb * masters) * 1'000'000,
-                  .entries = 0,
-                  .masters = {},
-                  .weights = {}};
-  for (int64_t id = 1; id <= masters; ++id) {
-    input.masters.push_back({static_cast<uint64_t>(id), uint64_t{1} << 40});
-  }
   RecoveryPlan plan;
-  took.plan = seconds_of([&] { plan = plan_recovery(input, {}); });
-  wire::RecoverRequest order;
-  order.segments = segments;
-  order.tablets.push_back({{kTable, 0, ~uint64_t{0}}, 1, "a table"});
+  took.plan = seconds_of([&] { plan = plan_of(options, masters); });
+  for (const PlannedPart& part : plan.parts) took.parts.push_back({part.bytes, part.first});
+  std::string packed;
+  took.pack = seconds_of([&] { packed = wire::pack_segments(segments); });
   took.encode = seconds_of([&] {
     for (size_t i = 0; i < plan.parts.size(); ++i) {
-      took.order_bytes = wire::encode(order, wire::kExtensible).size();
+      wire::RecoverRequest order;
+      order.tablets.push_back({{kTable, 0, ~uint64_t{0}}, 1, "a table"});
+      order.packed_segments = packed;
+      took.order_bytes = wire::encode(order, wire::kPackedSegments).size();
     }
+  });
+  took.unpack = seconds_of([&] {
+    std::vector<wire::RecoverySegment> unpacked;
+    if (!wire::unpack_segments(packed, unpacked)) std::exit(1);
+    const master::FetchQueue queue(unpacked, 1);
   });
   return took;
 }
@@ -205,55 +245,79 @@ struct Queue {
 
 class Model {
  public:
-  Model(const Options& options, int64_t masters, const std::vector<wire::RecoverySegment>& log,
-        uint64_t order_bytes, std::function<double(size_t)> ordered_at);
+  Model(const Options& options, const std::vector<wire::RecoverySegment>& log,
+        const Coordinator& coordinator, double planned);
   /// When the last master has everything on all its backups, in seconds.
   double run();
-  /// Seconds of work of the busiest queue of each kind, and how often a segment was read.
+  /// When the last master was ordered.
+  double ordered() const { return ordered_; }
+  /// Seconds of work of the busiest queue of each kind.
   std::string busiest() const;
   double reads_of_a_segment() const {
     return static_cast<double>(reads_) / static_cast<double>(log_.size());
   }
+  /// How many segments a fetch was for.
+  double segments_of_a_fetch() const {
+    return static_cast<double>(fetched_) / static_cast<double>(fetches_);
+  }
 
  private:
-  enum Kind : uint8_t { kAsk, kRead, kLoaded, kPage, kReplica, kNext };
+  using Segment = const wire::RecoverySegment*;
+  /// A request of a master to a backup, and its answer.
+  struct Fetch {
+    uint32_t master = 0, backup = 0;
+    std::vector<Segment> segments;
+    uint32_t left = 0;   // bytes of the first segment that are not fetched yet
+    uint32_t bytes = 0;  // of the answer
+    size_t whole = 0;    // segments that the answer completes
+  };
+  enum Kind : uint8_t { kOrder, kBegin, kNext, kAsk, kRead, kLoaded, kPage, kReplica };
   struct Event {
     double at;
     uint64_t sequence;
     Kind kind;
     uint32_t server;  // where it happens
-    uint32_t other;   // the master that asks
-    uint32_t segment;
-    uint32_t bytes;
+    uint32_t number;  // of a fetch, a segment, or bytes
+    uint32_t other;
     bool operator>(const Event& o) const { return at != o.at ? at > o.at : sequence > o.sequence; }
   };
   struct Server {
     Queue reactor, lane, device, in, out;
     // As a master:
-    std::vector<uint32_t> order;  // of segments
-    size_t next = 0;
-    uint64_t unsent = 0;
+    std::optional<master::FetchQueue> queue;
+    double share = 0;  // of a segment, that it takes
+    double rest = 0;   // of a segment, held back until the first part was fetched
+    uint32_t fetchers = 0;
+    uint64_t segments = 0, bytes = 0, unsent = 0;
     double done = 0;
     // As a backup: segments in memory, the most recently used last.
     struct Kept {
       uint32_t segment;
       bool loaded;
-      std::vector<Event> waiting;
+      std::vector<uint32_t> waiting;  // fetches
     };
     std::vector<Kept> kept;
   };
-  static constexpr size_t kKept = 3;  // IndexedSegments::kMostBytes
   static constexpr uint32_t kPage1 = master::SegmentFetch::kPageBytes;
 
-  void add(double at, Kind kind, uint32_t server, uint32_t other, uint32_t segment,
-           uint32_t bytes) {
-    events_.push({at, sequence_++, kind, server, other, segment, bytes});
+  void add(double at, Kind kind, uint32_t server, uint32_t number = 0, uint32_t other = 0) {
+    events_.push({at, sequence_++, kind, server, number, other});
   }
+  uint32_t number_of(Segment segment) const { return static_cast<uint32_t>(segment - log_.data()); }
   void handle(const Event& event);
-  void ask(const Event& event);
-  void answer(const Event& event, double now);
-  void replay(const Event& event);
+  void order(uint32_t master, double now);
+  void begin(uint32_t master, double now);
+  void next(uint32_t master, double now);
+  void fetched_all(uint32_t master, double now);
+  void ask(double now, uint32_t number);
+  Server::Kept* load(double now, uint32_t backup, uint32_t segment);
+  void loaded(double now, uint32_t backup, uint32_t segment);
+  void answer(double now, uint32_t number);
+  void replay(double now, uint32_t number);
   void replicate(Server& server, uint32_t me, double now, uint64_t least);
+  double entries() const {
+    return static_cast<double>(log::kSegmentBytes) / static_cast<double>(options_.entry_bytes);
+  }
   double on_wire(uint64_t bytes) const {
     return static_cast<double>(bytes) / (options_.network * 1e9 / 8);
   }
@@ -262,35 +326,44 @@ class Model {
 
   const Options& options_;
   const std::vector<wire::RecoverySegment>& log_;
-  uint32_t masters_;
-  uint32_t share_;  // bytes of a segment that one master takes
+  const Coordinator& coordinator_;
+  uint64_t room_;  // bytes of segments that a backup keeps
   std::vector<Server> servers_;
+  std::deque<Fetch> fetches_in_flight_;
+  std::vector<uint32_t> unused_;  // of them
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   Random random_{2};
-  uint64_t sequence_ = 0;
-  uint64_t reads_ = 0;
+  Queue orders_;  // the coordinator
+  double ordered_ = 0;
+  uint64_t sequence_ = 0, reads_ = 0, fetched_ = 0, fetches_ = 0;
 };
 
-Model::Model(const Options& options, int64_t masters, const std::vector<wire::RecoverySegment>& log,
-             uint64_t order_bytes, std::function<double(size_t)> ordered_at)
+Model::Model(const Options& options, const std::vector<wire::RecoverySegment>& log,
+             const Coordinator& coordinator, double planned)
     : options_(options),
       log_(log),
-      masters_(static_cast<uint32_t>(masters)),
-      share_(static_cast<uint32_t>(log::kSegmentBytes / masters)),
+      coordinator_(coordinator),
+      room_(IndexedSegments::room_for(log.size() * log::kSegmentBytes)),
       servers_(static_cast<size_t>(options.servers) + 1) {
-  for (uint32_t i = 1; i <= masters_; ++i) {
-    Server& server = servers_[i];
-    const auto order = master::fetch_order(log, options.one_order ? kDead : i);
-    for (const auto& segment : order) {
-      server.order.push_back(static_cast<uint32_t>(segment.segment_id - 1));
-    }
-    if (options.one_order) std::ranges::sort(server.order, std::greater());
-    const double at = server.reactor.take(
-        ordered_at(i - 1),
-        us(options_.message) + ns(options_.receive) * static_cast<double>(order_bytes));
-    for (uint32_t slot = 0; slot < master::TabletRecovery::kFetches; ++slot) {
-      add(at, kNext, i, 0, 0, 0);
-    }
+  constexpr double kFirstAlone = 0.4;  // RecoveryOptions::first_alone
+  uint64_t all = 0;
+  uint32_t first = 0;
+  for (size_t i = 0; i < coordinator.parts.size(); ++i) {
+    all += coordinator.parts[i].bytes;
+    if (coordinator.parts[i].first) first = static_cast<uint32_t>(i + 1);
+  }
+  const double log_bytes =
+      static_cast<double>(options.part_mb) * 1e6 * static_cast<double>(coordinator.parts.size());
+  for (uint32_t i = 1; i <= coordinator.parts.size(); ++i) {
+    servers_[i].share =
+        static_cast<double>(coordinator.parts[i - 1].bytes) / log_bytes * log::kSegmentBytes;
+  }
+  if (first != 0) {
+    servers_[first].rest = (log_bytes - static_cast<double>(all)) / log_bytes * log::kSegmentBytes;
+    add(planned, kOrder, first);
+  }
+  for (uint32_t i = 1; i <= coordinator.parts.size(); ++i) {
+    if (i != first) add(planned + (first != 0 ? kFirstAlone : 0), kOrder, i);
   }
 }
 
@@ -309,32 +382,25 @@ double Model::run() {
 void Model::handle(const Event& event) {
   Server& server = servers_[event.server];
   switch (event.kind) {
-    case kNext: {
-      if (server.next == server.order.size()) return replicate(server, event.server, event.at, 1);
-      const uint32_t segment = server.order[server.next++];
-      const double at = server.reactor.take(event.at, us(options_.message));
-      const auto backup = static_cast<uint32_t>(log_[segment].sources[0].server_id);
-      return add(at + us(options_.latency), kAsk, backup, event.server, segment, share_);
-    }
+    case kOrder:
+      return order(event.server, event.at);
+    case kBegin:
+      return begin(event.server, event.at);
+    case kNext:
+      return next(event.server, event.at);
     case kAsk:
-      return ask(event);
+      return ask(event.at, event.number);
     case kRead:
       return add(server.reactor.take(event.at, ns(options_.index) * log::kSegmentBytes), kLoaded,
-                 event.server, 0, event.segment, 0);
+                 event.server, event.number);
     case kLoaded:
-      for (auto& kept : server.kept) {
-        if (kept.segment != event.segment || kept.loaded) continue;
-        kept.loaded = true;
-        for (const Event& waits : kept.waiting) answer(waits, event.at);
-        kept.waiting.clear();
-      }
-      return;
+      return loaded(event.at, event.server, event.number);
     case kPage:
-      return replay(event);
+      return replay(event.at, event.number);
     case kReplica: {
-      const double in = server.in.take(event.at, on_wire(event.bytes));
+      const double in = server.in.take(event.at, on_wire(event.number));
       const double at = server.lane.take(
-          in, us(options_.message) + ns(options_.receive + options_.take) * event.bytes);
+          in, us(options_.message) + ns(options_.receive + options_.take) * event.number);
       Server& master = servers_[event.other];
       master.done = std::max(master.done, at + us(options_.latency));
       return;
@@ -342,57 +408,164 @@ void Model::handle(const Event& event) {
   }
 }
 
-void Model::ask(const Event& event) {
-  Server& backup = servers_[event.server];
-  const auto it = std::ranges::find(backup.kept, event.segment, &Server::Kept::segment);
-  if (it != backup.kept.end()) {
-    std::rotate(it, it + 1, backup.kept.end());
-    if (backup.kept.back().loaded) return answer(event, event.at);
-    backup.kept.back().waiting.push_back(event);
+/// The coordinator sends an order, unless the master has it already.
+void Model::order(uint32_t master, double now) {
+  Server& server = servers_[master];
+  if (server.queue) return;
+  server.queue.emplace(log_, options_.one_order ? kDead : master);
+  const auto bytes = static_cast<double>(coordinator_.order_bytes);
+  const double each =
+      std::max(coordinator_.encode / static_cast<double>(coordinator_.parts.size()) +
+                   us(options_.message) + ns(options_.send) * bytes,
+               on_wire(coordinator_.order_bytes));
+  ordered_ = orders_.take(now, each);
+  add(ordered_ + us(options_.latency), kBegin, master);
+}
+
+void Model::begin(uint32_t master, double now) {
+  Server& server = servers_[master];
+  const auto bytes = static_cast<double>(coordinator_.order_bytes);
+  const double at = server.reactor.take(
+      now, us(options_.message) + ns(options_.receive) * bytes + coordinator_.unpack);
+  server.fetchers = master::RecoveryLimits().fetches;
+  for (uint32_t slot = 0; slot < server.fetchers; ++slot) add(at, kNext, master);
+}
+
+void Model::next(uint32_t master, double now) {
+  Server& server = servers_[master];
+  const size_t most =
+      options_.one_by_one ? 1 : master::segments_at_once(server.segments, server.bytes);
+  std::vector<Segment> segments = server.queue->next(most);
+  if (segments.empty()) {
+    if (--server.fetchers == 0) fetched_all(master, now);
     return;
   }
-  if (backup.kept.size() == kKept) {
-    const auto unused = std::ranges::find_if(backup.kept, &Server::Kept::loaded);
-    if (unused == backup.kept.end()) {  // RETRY
-      return add(event.at + us(10'000), kAsk, event.server, event.other, event.segment,
-                 event.bytes);
-    }
-    backup.kept.erase(unused);
+  ++fetches_;
+  if (unused_.empty()) {
+    unused_.push_back(static_cast<uint32_t>(fetches_in_flight_.size()));
+    fetches_in_flight_.emplace_back();
   }
+  const uint32_t number = unused_.back();
+  unused_.pop_back();
+  Fetch& fetch = fetches_in_flight_[number];
+  fetch.master = master;
+  fetch.backup = static_cast<uint32_t>(segments.front()->sources.front().server_id);
+  fetch.segments = std::move(segments);
+  fetch.left = static_cast<uint32_t>(server.share);
+  const double at = server.reactor.take(now, us(options_.message));
+  add(at + us(options_.latency), kAsk, fetch.backup, number);
+}
+
+/// What is left goes to backups. After the first part the others begin, and the rest of its share.
+void Model::fetched_all(uint32_t master, double now) {
+  Server& server = servers_[master];
+  replicate(server, master, now, 1);
+  if (server.rest == 0) return;
+  server.share = std::exchange(server.rest, 0);
+  server.segments = server.bytes = 0;
+  server.queue.reset();
+  add(now + us(options_.latency), kOrder, master);
+  for (uint32_t i = 1; i <= coordinator_.parts.size(); ++i) {
+    if (i != master) add(now + us(options_.latency), kOrder, i);
+  }
+}
+
+void Model::ask(double now, uint32_t number) {
+  const Fetch& fetch = fetches_in_flight_[number];
+  Server::Kept* kept = load(now, fetch.backup, number_of(fetch.segments.front()));
+  if (kept == nullptr) return add(now + us(10'000), kAsk, fetch.backup, number);  // RETRY
+  if (kept->loaded) return answer(now, number);
+  kept->waiting.push_back(number);
+}
+
+/// The segment, which is in memory or is being read; null: there is no room.
+Model::Server::Kept* Model::load(double now, uint32_t backup, uint32_t segment) {
+  Server& server = servers_[backup];
+  const auto it = std::ranges::find(server.kept, segment, &Server::Kept::segment);
+  if (it != server.kept.end()) {
+    std::rotate(it, it + 1, server.kept.end());
+    return &server.kept.back();
+  }
+  const auto bytes = [&](const Server::Kept& kept) {
+    const double index = kept.loaded ? entries() * 28 : log::kSegmentBytes * 0.7;
+    return log::kSegmentBytes + static_cast<uint64_t>(index);
+  };
+  uint64_t used = bytes({segment, false, {}});
+  for (const auto& kept : server.kept) used += bytes(kept);
+  for (auto old = server.kept.begin(); used > room_ && old != server.kept.end();) {
+    if (!old->loaded) {
+      ++old;
+      continue;
+    }
+    used -= bytes(*old);
+    old = server.kept.erase(old);
+  }
+  if (used > room_) return nullptr;
   ++reads_;
-  backup.kept.push_back({event.segment, false, {event}});
-  add(backup.device.take(event.at, log::kSegmentBytes / (options_.device * 1e9)), kRead,
-      event.server, 0, event.segment, 0);
+  server.kept.push_back({segment, false, {}});
+  add(server.device.take(now, log::kSegmentBytes / (options_.device * 1e9)), kRead, backup,
+      segment);
+  return &server.kept.back();
 }
 
-void Model::answer(const Event& event, double now) {
-  Server& backup = servers_[event.server];
+void Model::loaded(double now, uint32_t backup, uint32_t segment) {
+  const auto it = std::ranges::find(servers_[backup].kept, segment, &Server::Kept::segment);
+  it->loaded = true;
+  for (const uint32_t fetch : std::exchange(it->waiting, {})) answer(now, fetch);
+}
+
+/// The first segment, and further ones that are in memory. Others are read for the next request.
+void Model::answer(double now, uint32_t number) {
+  Fetch& fetch = fetches_in_flight_[number];
+  Server& backup = servers_[fetch.backup];
+  const auto share = static_cast<uint32_t>(servers_[fetch.master].share);
+  fetch.bytes = std::min(fetch.left, kPage1);
+  const double part = static_cast<double>(fetch.bytes) / share;
+  fetch.whole = fetch.bytes == fetch.left ? 1 : 0;
+  bool adds = fetch.whole == 1;
+  const size_t most = std::min<size_t>(fetch.segments.size(), room_ / 4 / log::kSegmentBytes);
+  for (size_t i = 1; i < most; ++i) {
+    const Server::Kept* kept = load(now, fetch.backup, number_of(fetch.segments[i]));
+    if (kept == nullptr) break;
+    adds = adds && kept->loaded && fetch.bytes < FetchService::kMostBeforeFurther;
+    if (!adds) continue;
+    fetch.bytes += share;
+    ++fetch.whole;
+  }
   // Entries of small ranges are looked up by the first byte of their hash (backup/fetch_service).
-  const double entries =
-      static_cast<double>(log::kSegmentBytes) / static_cast<double>(options_.entry_bytes);
-  const double by_hash = entries * (1.0 / masters_ + 2.0 / IndexedSegment::kFirstBytes);
-  const double looked = by_hash > 1024 || by_hash > entries / 4 ? entries : by_hash;
-  const uint32_t page = std::min(event.bytes, kPage1);
-  const double part = static_cast<double>(page) / share_;
+  const double of_segment = servers_[fetch.master].share / log::kSegmentBytes;
+  const double by_hash = entries() * (of_segment + 2.0 / IndexedSegment::kFirstBytes);
+  const double looked = by_hash > 1024 || by_hash > entries() / 4 ? entries() : by_hash;
+  const double looks =
+      part * looked + static_cast<double>(std::max<size_t>(fetch.whole, 1) - 1) * looked;
   const double at = backup.reactor.take(
-      now, us(options_.message) + ns(options_.look) * looked * part + ns(options_.send) * page);
-  const double sent = backup.out.take(at, on_wire(page));
-  add(sent + us(options_.latency), kPage, event.other, event.server, event.segment, event.bytes);
+      now, us(options_.message) + ns(options_.look) * looks + ns(options_.send) * fetch.bytes);
+  add(backup.out.take(at, on_wire(fetch.bytes)) + us(options_.latency), kPage, fetch.master,
+      number);
 }
 
-void Model::replay(const Event& event) {
-  Server& master = servers_[event.server];
-  const uint32_t page = std::min(event.bytes, kPage1);
-  const double in = master.in.take(event.at, on_wire(page));
-  const double entries = static_cast<double>(page) / options_.entry_bytes;
-  const double at = master.reactor.take(
-      in, us(options_.message) + ns(options_.receive) * page + ns(options_.replay) * entries);
-  master.unsent += page;
-  replicate(master, event.server, at, kPage1);
-  const uint32_t left = event.bytes - page;
-  if (left == 0) return add(at, kNext, event.server, 0, 0, 0);
-  const double asked = master.reactor.take(at, us(options_.message));
-  add(asked + us(options_.latency), kAsk, event.other, event.server, event.segment, left);
+void Model::replay(double now, uint32_t number) {
+  Fetch& fetch = fetches_in_flight_[number];
+  Server& master = servers_[fetch.master];
+  const double in = master.in.take(now, on_wire(fetch.bytes));
+  const double replayed =
+      static_cast<double>(fetch.bytes) / static_cast<double>(options_.entry_bytes);
+  const double at =
+      master.reactor.take(in, us(options_.message) + ns(options_.receive) * fetch.bytes +
+                                  ns(options_.replay) * replayed);
+  master.unsent += fetch.bytes;
+  master.bytes += fetch.bytes;
+  replicate(master, fetch.master, at, kPage1);
+  if (fetch.whole == 0) {
+    fetch.left -= fetch.bytes;
+    const double asked = master.reactor.take(at, us(options_.message));
+    return add(asked + us(options_.latency), kAsk, fetch.backup, number);
+  }
+  master.segments += fetch.whole;
+  fetched_ += fetch.whole;
+  master.queue->put_back(std::span(fetch.segments).subspan(fetch.whole));
+  unused_.push_back(number);
+  add(at, kNext, fetch.master);
 }
 
 void Model::replicate(Server& master, uint32_t me, double now, uint64_t least) {
@@ -405,8 +578,7 @@ void Model::replicate(Server& master, uint32_t me, double now, uint64_t least) {
         backup = 1 + static_cast<uint32_t>(random_.below(servers_.size() - 1));
       }
       const double at = master.reactor.take(now, us(options_.message) + ns(options_.send) * bytes);
-      add(master.out.take(at, on_wire(bytes)) + us(options_.latency), kReplica, backup, me, 0,
-          bytes);
+      add(master.out.take(at, on_wire(bytes)) + us(options_.latency), kReplica, backup, bytes, me);
     }
   }
 }
@@ -428,34 +600,27 @@ std::string Model::busiest() const {
 void simulate(const Options& options, int64_t masters) {
   const std::vector<wire::RecoverySegment> log = dead_log(options, masters);
   const Coordinator took = coordinate(options, masters, log);
-  const auto wire = [&](uint64_t bytes) {
-    return static_cast<double>(bytes) / (options.network * 1e9 / 8);
-  };
+  const double answers = static_cast<double>(took.answer_bytes) / (options.network * 1e9 / 8);
   // Every backup is asked, and answers; the answers come in one after the other.
   const double end = static_cast<double>(options.servers) * options.message * 2e-6 +
-                     std::max(wire(took.answer_bytes), took.decode) + took.decide;
-  const double planned = end + took.plan;
-  const double each = std::max(took.encode / static_cast<double>(masters) + options.message * 1e-6 +
-                                   options.send * 1e-9 * static_cast<double>(took.order_bytes),
-                               wire(took.order_bytes));
-  Model model(options, masters, log, took.order_bytes,
-              [&](size_t part) { return planned + static_cast<double>(part + 1) * each; });
+                     std::max(answers, took.decode) + took.decide;
+  Model model(options, log, took, end + took.plan + took.pack);
   const double done = model.run();
   constexpr double kLease = 0.525;
   const double served = std::max(done, end + kLease);
   if (options.json) {
     fmt::print(
-        R"({{"masters":{},"segments":{},"end_s":{:.4f},"ordered_s":{:.4f},"order_bytes":{},"replicated_s":{:.4f},"served_s":{:.4f},"reads":{:.2f},{}}})"
+        R"({{"masters":{},"segments":{},"end_s":{:.4f},"ordered_s":{:.4f},"order_bytes":{},"replicated_s":{:.4f},"served_s":{:.4f},"reads":{:.2f},"segments_of_a_fetch":{:.1f},{}}})"
         "\n",
-        masters, log.size(), end, planned + static_cast<double>(masters) * each, took.order_bytes,
-        done, served, model.reads_of_a_segment(), model.busiest());
+        masters, log.size(), end, model.ordered(), took.order_bytes, done, served,
+        model.reads_of_a_segment(), model.segments_of_a_fetch(), model.busiest());
   } else {
     fmt::print(
         "{:5} masters, {:6} segments: log's end {:.3f} s, all ordered {:.3f} s ({} bytes each), "
-        "served "
-        "{:.3f} s; a segment is read {:.2f} times; busiest {}\n",
-        masters, log.size(), end, planned + static_cast<double>(masters) * each, took.order_bytes,
-        served, model.reads_of_a_segment(), model.busiest());
+        "served {:.3f} s; a segment is read {:.2f} times, a fetch is for {:.1f} segments; busiest "
+        "{}\n",
+        masters, log.size(), end, model.ordered(), took.order_bytes, served,
+        model.reads_of_a_segment(), model.segments_of_a_fetch(), model.busiest());
   }
   std::fflush(stdout);
 }
@@ -487,7 +652,10 @@ int main(int argc, char** argv) {
   cost("--send", options.send, "ns a byte");
   cost("--receive", options.receive, "ns a byte");
   cost("--take", options.take, "ns a byte of a replica, to its file");
+  app.add_flag("--first-part,!--no-first-part", options.first_part,
+               "a small part is recovered before the others, as the planner wants it");
   app.add_flag("--one-order", options.one_order, "all masters fetch in the same order");
+  app.add_flag("--one-by-one", options.one_by_one, "a fetch is for one segment");
   app.add_flag("--json", options.json, "a line of JSON for each number of masters");
   CLI11_PARSE(app, argc, argv);
   for (const int64_t masters : options.masters) {

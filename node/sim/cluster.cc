@@ -254,6 +254,7 @@ void Cluster::start_server(ServerRole& server) {
   o.backup_dir = "backup";
   o.log_bytes = options_.log_bytes;
   o.log_bytes_most = options_.log_bytes_most;
+  o.recovery.fetches = options_.recovery_fetches;
   o.hash_table_bytes = 256u << 10;
   o.backup_bytes = options_.volume * std::max(options_.replicas, 1u) * options_.log_bytes;
   o.replicas = options_.replicas;

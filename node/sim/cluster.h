@@ -36,6 +36,7 @@ struct ClusterOptions {
   size_t operations_at_once = kOperationsAtOnce;  // operations in one transaction that writes a
                                                   // table
   uint64_t log_bytes = 48u << 20;
+  uint32_t recovery_fetches = master::RecoveryLimits().fetches;
   uint64_t log_bytes_most = 0;  // logs may be resized up to this; 0: not above log_bytes
   uint32_t volume = 2;  // volume of each server, as a multiple of the bytes of R replicas of its
                         // log

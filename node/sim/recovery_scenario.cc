@@ -43,6 +43,8 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory m
   options.metadata.unknown = random.chance(0.3) ? 0.1 : 0;
   options.client_timeout = 120s;
   options.steps_between_looks = config.steps_between_looks.value_or(0);
+  // Logs have few segments here. One fetch at a time takes several of them at once.
+  if (config.seed % 3 == 0) options.recovery_fetches = 1;
   if (config.seed % 2 == 0) options.cleaning = server::CleaningLevels::kTwo;
   if (memory == Memory::kShort) {
     options.servers = 4;

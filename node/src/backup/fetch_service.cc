@@ -13,6 +13,9 @@
 namespace ramcloud {
 namespace {
 
+/// Small ranges of so many segments are looked up in one turn.
+constexpr uint32_t kFurtherAtOnce = 4;
+
 Status bad(std::string message) {
   return {StatusCode::kInvalidArgument, "recovery fetch: " + std::move(message)};
 }
@@ -20,13 +23,16 @@ Status bad(std::string message) {
 /// Builds a page, a few entries in each step.
 class PageBuilder {
  public:
+  /// Adds at most `max_bytes` to `page`, which outlives this.
   PageBuilder(const IndexedSegment& segment, const HashRanges& ranges, uint32_t offset,
-              uint32_t max_bytes)
+              uint32_t max_bytes, std::string& page)
       : segment_(segment),
         bytes_(segment.bytes.segment()),
         ranges_(ranges),
         max_bytes_(max_bytes),
-        next_offset_(offset) {
+        next_offset_(offset),
+        page_(page),
+        begin_(page.size()) {
     if (look_by_hash()) return;
     const auto behind =
         std::ranges::upper_bound(segment.pieces, offset, {}, &IndexedSegment::Piece::begin);
@@ -34,7 +40,7 @@ class PageBuilder {
     const auto& entries = segment.pieces[piece_].entries;
     entry_ = static_cast<size_t>(
         std::ranges::lower_bound(entries, offset, {}, &IndexedEntry::offset) - entries.begin());
-    page_.reserve(std::min(max_bytes, segment.whole_bytes() - offset));
+    page_.reserve(begin_ + std::min(max_bytes, segment.whole_bytes() - offset));
   }
   /// Looks at entries and copies them, for about the time that copying `work` bytes takes. False:
   /// the page is complete.
@@ -42,7 +48,6 @@ class PageBuilder {
   /// When the page is complete:
   uint32_t next_offset() const { return next_offset_; }
   uint32_t entries() const { return count_; }
-  const std::string& page() const { return page_; }
   /// The entries of the first group alone exceed an answer.
   bool too_large() const { return too_large_; }
 
@@ -57,6 +62,7 @@ class PageBuilder {
   uint32_t length(const IndexedEntry& entry) const {
     return sizeof(log::EntryHeader) + bytes_.load_at<log::EntryHeader>(entry.offset).length();
   }
+  size_t added() const { return page_.size() - begin_; }
   bool look_by_hash();
   bool add_group(const std::vector<IndexedEntry>& entries, size_t end);
 
@@ -71,7 +77,8 @@ class PageBuilder {
   size_t entry_ = 0;                 // index in found_, or in the piece
   uint32_t count_ = 0;
   bool too_large_ = false;
-  std::string page_;
+  std::string& page_;
+  const size_t begin_;  // in the page
 };
 
 /// Finds the entries of small ranges. False: they are not small, so every entry is looked at, slice
@@ -103,10 +110,10 @@ bool PageBuilder::add_group(const std::vector<IndexedEntry>& entries, size_t end
   for (size_t i = entry_; i < end; ++i) {
     if (matches(entries[i])) total += length(entries[i]);
   }
-  if (page_.size() + total > max_bytes_ && total > 0) {
-    too_large_ = page_.empty() && total > FetchService::kMaxPageBytes;
+  if (added() + total > max_bytes_ && total > 0) {
+    too_large_ = added() == 0 && total > FetchService::kMaxPageBytes;
     if (too_large_) next_offset_ = entries[entry_].offset;
-    if (!page_.empty() || too_large_) return false;
+    if (added() > 0 || too_large_) return false;
   }
   for (; total > 0 && entry_ < end; ++entry_) {
     if (!matches(entries[entry_])) continue;
@@ -141,12 +148,12 @@ bool PageBuilder::step(uint32_t work) {
 }  // namespace
 
 FetchService::FetchService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
-                           RecoveryService::Replicas& replicas)
+                           RecoveryService::Replicas& replicas, uint64_t room)
     : reactor_(reactor),
       transport_(registry.transport()),
       frames_(frames),
       replicas_(replicas),
-      segments_(reactor, frames),
+      segments_(reactor, frames, room),
       page_(reactor),
       scope_(reactor) {
   registry.add(wire::Opcode::kRecoveryFetch, &call_member<&FetchService::on_fetch, FetchService>,
@@ -169,14 +176,38 @@ void FetchService::on_fetch(const Request& request) {
   scope_.spawn(answer(std::move(*fetch)));
 }
 
-Result<FetchService::Fetch> FetchService::check(wire::RecoveryFetchRequest asked) const {
+Status FetchService::check_replica(const IndexedSegments::Key& key) const {
   const auto replica =
-      frozen_replica(replicas_, "recovery fetch", asked.master_id, asked.segment_id, asked.frame);
-  if (!replica) return fail(replica.error());
+      frozen_replica(replicas_, "recovery fetch", key.master_id, key.segment_id, key.frame);
+  if (!replica) return replica.error();
   const uint32_t capacity = replica->content.capacity;
-  if (asked.end > capacity) {
-    return fail(bad(fmt::format("end is {}; the replica has room for {}", asked.end, capacity)));
+  if (key.end <= capacity) return {};
+  return bad(fmt::format("end is {}; the replica has room for {}", key.end, capacity));
+}
+
+/// Those that can be here, up to a quarter of the room: the others wait for memory meanwhile.
+std::vector<IndexedSegments::Key> FetchService::further_of(
+    const wire::RecoveryFetchRequest& asked) const {
+  std::vector<IndexedSegments::Key> keys;
+  uint64_t bytes = asked.end;
+  for (const wire::FurtherSegment& segment : asked.further) {
+    const IndexedSegments::Key key{.master_id = asked.master_id,
+                                   .segment_id = segment.segment_id,
+                                   .frame = segment.frame,
+                                   .end = segment.end};
+    bytes += segment.end;
+    if (bytes > segments_.room() / 4 || !check_replica(key).ok()) break;
+    keys.push_back(key);
   }
+  return keys;
+}
+
+Result<FetchService::Fetch> FetchService::check(wire::RecoveryFetchRequest asked) const {
+  const IndexedSegments::Key key{.master_id = asked.master_id,
+                                 .segment_id = asked.segment_id,
+                                 .frame = asked.frame,
+                                 .end = asked.end};
+  if (Status status = check_replica(key); !status.ok()) return fail(std::move(status));
   if (asked.offset >= asked.end || asked.offset % log::kGroupAlignment != 0) {
     return fail(bad(fmt::format("offset is {}; multiples of {} below the end, {}, are accepted",
                                 asked.offset, log::kGroupAlignment, asked.end)));
@@ -186,16 +217,19 @@ Result<FetchService::Fetch> FetchService::check(wire::RecoveryFetchRequest asked
     return fail(
         bad(fmt::format("{} ranges; at most {} are accepted", asked.ranges.size(), kMaxRanges)));
   }
+  if (asked.further.size() > wire::RecoveryFetchRequest::kMostFurther) {
+    return fail(bad(fmt::format("{} further segments; at most {} are accepted",
+                                asked.further.size(), wire::RecoveryFetchRequest::kMostFurther)));
+  }
+  std::vector<IndexedSegments::Key> further = further_of(asked);
   auto ranges = HashRanges::make(std::move(asked.ranges));
   if (!ranges) return fail(bad(ranges.error().message()));
   return Fetch{.reply = {},
-               .key = {.master_id = asked.master_id,
-                       .segment_id = asked.segment_id,
-                       .frame = asked.frame,
-                       .end = asked.end},
+               .key = key,
                .offset = asked.offset,
                .max_bytes = std::min(asked.max_bytes, kMaxPageBytes),
-               .ranges = std::move(*ranges)};
+               .ranges = std::move(*ranges),
+               .further = std::move(further)};
 }
 
 Task<void> FetchService::answer(Fetch fetch) {
@@ -226,7 +260,8 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
     co_return bad(fmt::format("offset is {}, where no group begins", fetch.offset));
   }
   const AsyncMutex::Lock lock = co_await page_.lock();
-  PageBuilder builder(segment, fetch.ranges, fetch.offset, fetch.max_bytes);
+  Page page;
+  PageBuilder builder(segment, fetch.ranges, fetch.offset, fetch.max_bytes, page.bytes);
   while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
   if (builder.too_large()) {
     co_return Status(StatusCode::kCorrupt,
@@ -235,14 +270,41 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
                                  fetch.key.segment_id, fetch.key.master_id, builder.next_offset(),
                                  kMaxPageBytes));
   }
-  const wire::RecoveryFetchReply head{.bytes = static_cast<uint32_t>(builder.page().size()),
-                                      .entries = builder.entries(),
-                                      .next_offset = builder.next_offset(),
-                                      .reserved = 0};
-  const Slice slices[] = {Slice(bytes_of(head)), Slice(builder.page())};
+  page.entries = builder.entries();
+  page.next_offset = builder.next_offset();
+  co_await add_further(fetch, page);
+  const wire::RecoveryFetchReply head{.bytes = static_cast<uint32_t>(page.bytes.size()),
+                                      .entries = page.entries,
+                                      .next_offset = page.next_offset,
+                                      .further = page.further};
+  const Slice slices[] = {Slice(bytes_of(head)), Slice(page.bytes)};
   RC_FAILPOINT("backup.recovery.before_fetch_answer");
   transport_.reply(fetch.reply, StatusCode::kOk, slices);
   co_return Status();
+}
+
+/// Adds the entries of whole further segments that are in memory. The others are read for the next requests: other
+/// recovery masters want the same ones.
+Task<void> FetchService::add_further(const Fetch& fetch, Page& page) {
+  bool adds = page.next_offset == fetch.key.end;
+  for (const IndexedSegments::Key& key : fetch.further) {
+    const IndexedSegments::Segment segment = segments_.get_or_begin(key);
+    const size_t before = page.bytes.size();
+    adds = adds && segment != nullptr && segment->whole_bytes() >= key.end &&
+           before < std::min(kMostBeforeFurther, fetch.max_bytes);
+    if (!adds) continue;
+    PageBuilder builder(*segment, fetch.ranges, 0, fetch.max_bytes - static_cast<uint32_t>(before),
+                        page.bytes);
+    while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
+    adds = builder.next_offset() >= key.end && page.bytes.size() <= fetch.max_bytes;
+    if (!adds) {
+      page.bytes.resize(before);
+      continue;
+    }
+    RC_SOMETIMES("backup.recovery_fetch_has_several_segments");
+    page.entries += builder.entries();
+    if (++page.further % kFurtherAtOnce == 0) co_await reactor_.sleep(Duration{});
+  }
 }
 
 }  // namespace ramcloud

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "backup/frame_store.h"
 #include "backup/hash_ranges.h"
@@ -23,10 +25,12 @@ class FetchService {
   static constexpr size_t kMaxRanges = 4096;
   static constexpr uint32_t kMaxPageBytes = wire::kMaxRecoveryReadBytes;
   static constexpr uint32_t kRetryAfterUs = 10'000;
+  /// Further segments are added to a page as long as it has fewer bytes.
+  static constexpr uint32_t kMostBeforeFurther = 128u << 10;
 
-  /// Registers kRecoveryFetch. All arguments outlive this.
+  /// Registers kRecoveryFetch. All arguments outlive this. `room`: IndexedSegments::room_for().
   FetchService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
-               RecoveryService::Replicas& replicas);
+               RecoveryService::Replicas& replicas, uint64_t room);
   FetchService(const FetchService&) = delete;
   FetchService& operator=(const FetchService&) = delete;
 
@@ -40,10 +44,21 @@ class FetchService {
     uint32_t offset = 0;
     uint32_t max_bytes = 0;
     HashRanges ranges;
+    std::vector<IndexedSegments::Key> further;
+  };
+  /// Entries for an answer.
+  struct Page {
+    std::string bytes;
+    uint32_t entries = 0;
+    uint32_t next_offset = 0;
+    uint32_t further = 0;
   };
   Result<Fetch> check(wire::RecoveryFetchRequest asked) const;
+  Status check_replica(const IndexedSegments::Key& key) const;
+  std::vector<IndexedSegments::Key> further_of(const wire::RecoveryFetchRequest& asked) const;
   Task<void> answer(Fetch fetch);
   Task<Status> answer_page(const Fetch& fetch);
+  Task<void> add_further(const Fetch& fetch, Page& page);
   Status damage(const Fetch& fetch, const IndexedSegment& segment) const;
 
   Reactor& reactor_;

@@ -93,7 +93,8 @@ class FetchServiceTest : public testing::RecoveryFixture {
             .offset = offset,
             .end = end_,
             .max_bytes = max_bytes,
-            .ranges = std::move(ranges)};
+            .ranges = std::move(ranges),
+            .further = {}};
   }
   void post_fetch(const wire::RecoveryFetchRequest& asked) {
     post(wire::Opcode::kRecoveryFetch, wire::encode(asked, wire::kExtensible));
@@ -436,7 +437,7 @@ TEST_F(FetchCacheTest, WhatIsKeptIsBounded) {
       most = std::max(most, segments().bytes());
     }
   }
-  EXPECT_LE(most, IndexedSegments::kMostBytes);
+  EXPECT_LE(most, IndexedSegments::kLeastRoom);
   EXPECT_GE(segments().segments(), 3u);
   // The last entries.
   const uint64_t read = segments().bytes_read();
@@ -449,7 +450,7 @@ TEST_F(FetchCacheTest, SegmentsThatAreReadTogetherAreBounded) {
   for (uint32_t frame = 0; frame < kSegments; ++frame) post_fetch(of(frame));
   ASSERT_TRUE(scheduler_.run_until(
       [&] {
-        EXPECT_LE(segments().bytes(), IndexedSegments::kMostBytes);
+        EXPECT_LE(segments().bytes(), IndexedSegments::kLeastRoom);
         return replies_.statuses.size() == kSegments;
       },
       10s));
@@ -467,6 +468,128 @@ TEST_F(FetchCacheTest, RequestsThatWaitAreBounded) {
   const int all = before + 1 + static_cast<int>(FetchService::kMaxFetches);
   ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == all; }, 10s));
   EXPECT_EQ(replies_.status, StatusCode::kOk);
+}
+
+// ---- several segments at once
+
+class FurtherSegmentsTest : public FetchServiceTest {
+ protected:
+  static constexpr uint32_t kSegments = 20;
+  FurtherSegmentsTest() {
+    frames_wanted_ = kSegments;
+    version_ = wire::kVersionMax;
+  }
+  /// Segment i + 1 has entries of the key i, in frame i.
+  void SetUp() override {
+    FetchServiceTest::SetUp();
+    testing::SmallLog master;
+    for (uint32_t i = 0; i < kSegments; ++i) {
+      for (int n = 0; n < 3; ++n) master.put("k" + std::to_string(i), 1000);
+      images_.push_back(master.bytes(i + 1));
+      ASSERT_EQ(master.log.roll_head(), StatusCode::kOk);
+    }
+    for (uint32_t i = 0; i < kSegments; ++i) {
+      if (i == damaged_) images_[i][images_[i].size() / 2] ^= 1;
+      ASSERT_EQ(open_head(i + 1, images_[i]), StatusCode::kOk);
+    }
+    (void)query();
+  }
+  wire::RecoveryFetchRequest of(uint32_t first, uint32_t further, uint32_t max_bytes = 1u << 20) {
+    wire::RecoveryFetchRequest asked = request(whole(), 0, max_bytes);
+    asked.segment_id = first + 1;
+    asked.frame = first;
+    asked.end = static_cast<uint32_t>(images_[first].size());
+    for (uint32_t i = first + 1; i <= first + further; ++i) {
+      asked.further.push_back({i + 1, i, static_cast<uint32_t>(images_[i].size())});
+    }
+    return asked;
+  }
+  StatusCode ask(const wire::RecoveryFetchRequest& asked) {
+    return send(wire::Opcode::kRecoveryFetch, wire::encode(asked, wire::kVersionMax));
+  }
+  /// Makes the backup have them in memory.
+  void read_all(uint32_t first, uint32_t further) {
+    ASSERT_EQ(ask(of(first, further)), StatusCode::kOk) << error();
+    scheduler_.run_for(100ms);
+  }
+  std::vector<std::string> images_;
+  uint32_t damaged_ = kSegments;
+};
+
+TEST_F(FurtherSegmentsTest, WhatIsInMemoryIsAdded) {
+  ASSERT_EQ(ask(of(0, 4)), StatusCode::kOk) << error();
+  EXPECT_EQ(head().further, 0u) << "they are not in memory yet, and nobody waits for them";
+  EXPECT_EQ(entries().size(), 3u);
+  scheduler_.run_for(100ms);
+  EXPECT_EQ(segments().segments(), 5u) << "but they are read for the next who asks";
+  const uint64_t read = segments().bytes_read();
+  ASSERT_EQ(ask(of(0, 4)), StatusCode::kOk);
+  EXPECT_EQ(head().further, 4u);
+  EXPECT_EQ(entries().size(), 15u);
+  EXPECT_EQ(segments().bytes_read(), read);
+  std::vector<std::string> all;
+  for (uint32_t i = 0; i < 5; ++i) {
+    ASSERT_EQ(ask(of(i, 0)), StatusCode::kOk);
+    std::ranges::move(entries(), std::back_inserter(all));
+  }
+  ASSERT_EQ(ask(of(0, 4)), StatusCode::kOk);
+  EXPECT_EQ(entries(), all);
+}
+
+TEST_F(FurtherSegmentsTest, OnlyWholeSegmentsAreAdded) {
+  read_all(0, 4);
+  const uint32_t one = head().bytes;
+  ASSERT_EQ(ask(of(0, 4, 3 * one - 1)), StatusCode::kOk);
+  EXPECT_EQ(head().further, 1u);
+  EXPECT_EQ(entries().size(), 6u);
+  ASSERT_EQ(ask(of(0, 4, 3 * one)), StatusCode::kOk);
+  EXPECT_EQ(head().further, 2u);
+  ASSERT_EQ(ask(of(0, 4, one - 1)), StatusCode::kOk);
+  EXPECT_LT(head().next_offset, of(0, 0).end);
+  EXPECT_EQ(head().further, 0u) << "the first one does not end here";
+}
+
+TEST_F(FurtherSegmentsTest, NothingIsAddedBehindOneThatIsMissing) {
+  read_all(0, 4);
+  auto asked = of(0, 4);
+  asked.further[1].frame = 9;  // it has another segment
+  ASSERT_EQ(ask(asked), StatusCode::kOk);
+  EXPECT_EQ(head().further, 1u);
+  asked = of(0, 4);
+  asked.further[0].end = testing::RecoveryFixture::kCapacity + 8;
+  ASSERT_EQ(ask(asked), StatusCode::kOk);
+  EXPECT_EQ(head().further, 0u);
+}
+
+TEST_F(FurtherSegmentsTest, TooManyAreRefused) {
+  EXPECT_EQ(ask(of(0, wire::RecoveryFetchRequest::kMostFurther)), StatusCode::kOk);
+  EXPECT_EQ(ask(of(0, wire::RecoveryFetchRequest::kMostFurther + 1)), StatusCode::kInvalidArgument);
+  EXPECT_THAT(error(), HasSubstr("16 further segments; at most 15 are accepted"));
+}
+
+TEST_F(FurtherSegmentsTest, TheyTakeAQuarterOfTheRoomAtMost) {
+  auto asked = of(0, 15);
+  for (auto& one : asked.further) one.end = IndexedSegments::kLeastRoom / 16;
+  ASSERT_EQ(ask(asked), StatusCode::kOk);
+  scheduler_.run_for(100ms);
+  EXPECT_LE(segments().segments(), 4u);
+}
+
+class DamagedFurtherSegment : public FurtherSegmentsTest {
+ protected:
+  DamagedFurtherSegment() { damaged_ = 2; }
+};
+
+TEST_F(DamagedFurtherSegment, IsNotAdded) {
+  read_all(0, 4);
+  ASSERT_EQ(ask(of(0, 4)), StatusCode::kOk);
+  EXPECT_EQ(head().further, 1u);
+  EXPECT_EQ(entries().size(), 6u);
+}
+
+TEST(IndexedSegmentsRoom, GrowsWithTheServersLog) {
+  EXPECT_EQ(IndexedSegments::room_for(1 << 30), 32u << 20);
+  EXPECT_EQ(IndexedSegments::room_for(uint64_t{500} << 30), 500u << 20);
 }
 
 }  // namespace

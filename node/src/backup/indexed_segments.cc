@@ -77,9 +77,10 @@ bool IndexedSegment::is_boundary(uint32_t offset) const {
   return at == offset;
 }
 
-IndexedSegments::IndexedSegments(Reactor& reactor, FrameStore& frames)
+IndexedSegments::IndexedSegments(Reactor& reactor, FrameStore& frames, uint64_t room)
     : reactor_(reactor),
       frames_(frames),
+      room_(room),
       timer_(reactor, [this] { drop_unused(); }),
       scope_(reactor) {}
 
@@ -88,7 +89,8 @@ IndexedSegments::KeptList::iterator IndexedSegments::find(const Key& key) {
       kept_, [&](const auto& kept) { return kept->key == key && !kept->forgotten; });
 }
 
-Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
+/// The segment, which is in memory or is being read; null: there is no room.
+std::shared_ptr<IndexedSegments::Kept> IndexedSegments::use(const Key& key) {
   std::shared_ptr<Kept> kept;
   if (const auto found = find(key); found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
@@ -97,7 +99,7 @@ Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
     const uint64_t most = key.end + most_index_bytes(key.end);
     if (!make_room(most)) {
       RC_SOMETIMES("backup.recovery_fetches_wait_for_room");
-      co_return fail(StatusCode::kRetry, "too many segments are read at the same time");
+      return nullptr;
     }
     kept = std::make_shared<Kept>(reactor_, key);
     kept->charged = most;
@@ -107,9 +109,22 @@ Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
   }
   kept->used = reactor_.clock().now();
   if (!timer_.running()) timer_.start_after(kKeptFor);
+  return kept;
+}
+
+Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
+  const std::shared_ptr<Kept> kept = use(key);
+  if (kept == nullptr) {
+    co_return fail(StatusCode::kRetry, "too many segments are read at the same time");
+  }
   co_await kept->there;
   if (!kept->status.ok()) co_return fail(kept->status);
   co_return Segment(kept->segment);
+}
+
+IndexedSegments::Segment IndexedSegments::get_or_begin(const Key& key) {
+  const std::shared_ptr<Kept> kept = use(key);
+  return kept == nullptr ? nullptr : Segment(kept->segment);
 }
 
 void IndexedSegments::forget(const Key& key) {
@@ -129,11 +144,11 @@ void IndexedSegments::drop(KeptList::iterator it) {
 
 /// The least recently used segment goes first (LRU).
 bool IndexedSegments::make_room(uint64_t bytes) {
-  for (auto it = kept_.end(); bytes > kMostBytes - bytes_ && it != kept_.begin();) {
+  for (auto it = kept_.end(); bytes > room_ - bytes_ && it != kept_.begin();) {
     --it;
     if (!in_use(*it)) drop(it++);
   }
-  return bytes <= kMostBytes - bytes_;
+  return bytes <= room_ - bytes_;
 }
 
 void IndexedSegments::drop_unused() {

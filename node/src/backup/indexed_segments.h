@@ -3,6 +3,7 @@
 // (docs/design/recovery.md#fetching). The last few are kept for a while.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -67,20 +68,28 @@ class IndexedSegments {
   };
   using Segment = std::shared_ptr<const IndexedSegment>;
 
-  /// The limit for bytes and entries together, including segments that are being read or used.
-  static constexpr uint64_t kMostBytes = 32u << 20;
+  /// The limit for bytes and entries together, including segments that are being read or used, on a
+  /// server whose log has so many bytes. A dead server's log may be as large as this one's, and the
+  /// more segments of it are in memory, the more of them one fetch can be for.
+  static constexpr uint64_t room_for(uint64_t log_bytes) {
+    return std::max(kLeastRoom, log_bytes / 1024);
+  }
+  static constexpr uint64_t kLeastRoom = 32u << 20;
   /// How long an unused segment is kept.
   static constexpr Duration kKeptFor = std::chrono::seconds(5);
 
-  IndexedSegments(Reactor& reactor, FrameStore& frames);
+  IndexedSegments(Reactor& reactor, FrameStore& frames, uint64_t room);
   IndexedSegments(const IndexedSegments&) = delete;
   IndexedSegments& operator=(const IndexedSegments&) = delete;
 
   /// RETRY: segments in use take all room. IO_ERROR. A damaged segment is not an error here.
   Task<Result<Segment>> get(Key key);
+  /// The segment, if it is in memory. Otherwise it is read, if there is room, and null returned.
+  Segment get_or_begin(const Key& key);
   /// Forgets a segment: the next get() reads it from the device again.
   void forget(const Key& key);
 
+  uint64_t room() const { return room_; }
   uint64_t bytes() const { return bytes_; }
   size_t segments() const { return kept_.size(); }
   uint64_t bytes_read() const { return bytes_read_; }
@@ -99,6 +108,7 @@ class IndexedSegments {
   };
   using KeptList = std::list<std::shared_ptr<Kept>>;
   KeptList::iterator find(const Key& key);
+  std::shared_ptr<Kept> use(const Key& key);
   bool make_room(uint64_t bytes);
   static bool in_use(const std::shared_ptr<Kept>& kept);
   void drop(KeptList::iterator it);
@@ -109,6 +119,7 @@ class IndexedSegments {
 
   Reactor& reactor_;
   FrameStore& frames_;
+  const uint64_t room_;
   KeptList kept_;  // most recently used first
   uint64_t bytes_ = 0;
   uint64_t bytes_read_ = 0;

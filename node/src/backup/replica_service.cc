@@ -55,7 +55,7 @@ ReplicaService::ReplicaService(Reactor& reactor, ServiceRegistry& registry, Fram
       list_changes_(servers.subscribe([this] { list_changed(); })),
       flush_timer_(reactor, [this] { on_flush_timer(); }),
       recovery_(reactor, registry, frames, servers, *this),
-      fetch_(reactor, registry, frames, *this),
+      fetch_(reactor, registry, frames, *this, IndexedSegments::room_for(options.log_bytes)),
       leases_(registry, servers, table_),
       adoptions_(reactor, registry, frames, *this) {
   if (options_.synced && UnsyncedTails::possible(frames)) {

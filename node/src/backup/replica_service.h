@@ -49,6 +49,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
     bool synced = false;
     /// Counts the writes that the first reactor serves. May be null; outlives the service.
     Counter* writes = nullptr;
+    /// Of this server's log; decides how many segments of dead masters are kept in memory.
+    uint64_t log_bytes = 0;
   };
   static constexpr uint32_t kRetryAfterUs = ReplicaTable::kRetryAfterUs;
   struct Counters {

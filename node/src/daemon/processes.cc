@@ -82,7 +82,7 @@ struct ServerProcess::Impl {
     n.synced = options.synced;
     n.cleaning = options.cleaning;
     n.read_bytes_per_second = options.read_bytes_per_second;
-    n.recovery_bytes_per_second = options.recovery_bytes_per_second;
+    n.recovery.bytes_per_second = options.recovery_bytes_per_second;
     return n;
   }
 

@@ -1,6 +1,6 @@
 #include "log/digest.h"
 
-#include "log/leb128.h"
+#include "base/leb128.h"
 
 namespace ramcloud::log {
 

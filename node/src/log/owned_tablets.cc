@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "log/leb128.h"
+#include "base/leb128.h"
 
 namespace ramcloud::log {
 namespace {

@@ -64,7 +64,7 @@ Status check_order(const wire::RecoverRequest& order) {
 
 RecoveryOrders::RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers,
                                Epochs& epochs, TabletService& tablets, MetricsRegistry& metrics,
-                               store::ObjectStore& store, uint64_t bytes_per_second)
+                               store::ObjectStore& store, const RecoveryLimits& limits)
     : transport_(registry.transport()),
       rpc_(rpc),
       reactor_(rpc.reactor()),
@@ -74,7 +74,8 @@ RecoveryOrders::RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, Server
       store_(store),
       slots_(store),
       fetching_(reactor_),
-      pace_(reactor_, bytes_per_second),
+      fetches_(limits.fetches),
+      pace_(reactor_, limits.bytes_per_second),
       replayed_bytes_(metrics.counter("ramcloud_recovery_replayed_bytes_total",
                                       "Bytes of entries of dead masters' logs that were replayed "
                                       "into this one's.")),
@@ -105,6 +106,7 @@ RecoveryTools RecoveryOrders::tools() {
           .store = store_,
           .fetching = fetching_,
           .pace = pace_,
+          .fetches = fetches_,
           .want_pass = [this] { want_pass(); },
           .replayed_bytes = replayed_bytes_,
           .replayed_entries = replayed_entries_,
@@ -152,7 +154,7 @@ void RecoveryOrders::note_attempt(uint64_t master_id, uint64_t attempt) {
 
 void RecoveryOrders::on_recover(const Request& request) {
   wire::RecoverRequest order;
-  if (!request.decode(order)) {
+  if (!request.decode(order) || !wire::unpack_segments(order)) {
     return refuse(request.reply, {StatusCode::kInvalidArgument, "recover: body does not decode"});
   }
   Status status = servers_.check_term(order.term);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/metrics.h"
+#include "master/recovery_limits.h"
 #include "master/tablet_recovery.h"
 #include "master/tablet_service.h"
 #include "rpc/rpc.h"
@@ -33,11 +34,10 @@ class RecoveryOrders {
   static constexpr size_t kMostMasters = 4096;
   static constexpr Duration kMostWaiting = 1s;
 
-  /// All arguments outlive it. `bytes_per_second` limits the bytes of entries that all parts together
-  /// fetch; 0: no limit.
+  /// All arguments outlive it.
   RecoveryOrders(ServiceRegistry& registry, RpcClient& rpc, ServerList& servers, Epochs& epochs,
                  TabletService& tablets, MetricsRegistry& metrics, store::ObjectStore& store,
-                 uint64_t bytes_per_second);
+                 const RecoveryLimits& limits);
   ~RecoveryOrders();
   RecoveryOrders(const RecoveryOrders&) = delete;
   RecoveryOrders& operator=(const RecoveryOrders&) = delete;
@@ -77,6 +77,7 @@ class RecoveryOrders {
   store::RecoveredSlots slots_;
   bool clearing_ = false;
   AsyncMutex fetching_;
+  const uint32_t fetches_;
   Pace pace_;
   std::map<uint64_t, uint64_t> latest_;  // latest attempt by dead master, ordered or given up
   uint64_t forgotten_up_to_ = 0;         // highest attempt of masters that are not in latest_

@@ -28,17 +28,31 @@ Result<log::EntryView> FetchedPage::next() {
 }
 
 SegmentFetch::SegmentFetch(RpcClient& rpc, const ServerList& servers, uint64_t master_id,
-                           const wire::RecoverySegment& segment,
+                           std::span<const wire::RecoverySegment* const> segments,
                            std::vector<wire::HashRange> ranges)
     : rpc_(rpc),
       servers_(servers),
-      segment_(segment),
+      segment_(*segments.front()),
+      further_(segments.begin() + 1, segments.end()),
       request_{.master_id = master_id,
-               .segment_id = segment.segment_id,
-               .end = segment.length,
+               .segment_id = segment_.segment_id,
+               .end = segment_.length,
                .max_bytes = kPageBytes,
-               .ranges = std::move(ranges)},
+               .ranges = std::move(ranges),
+               .further = {}},
       why_(StatusCode::kNotFound, "no backup has it") {}
+
+void SegmentFetch::accept() {
+  request_.offset = next_offset_;
+  further_done_ = further_in_page_;
+  failures_ = 0;
+  busy_ = false;
+}
+
+std::vector<const wire::RecoverySegment*> SegmentFetch::take_unfetched() {
+  further_.erase(further_.begin(), further_.begin() + static_cast<std::ptrdiff_t>(further_done_));
+  return std::exchange(further_, {});
+}
 
 void SegmentFetch::refuse(Status why) {
   log_warn("recovery.source_failed", {{"master", request_.master_id},
@@ -95,6 +109,12 @@ Task<RpcReply> SegmentFetch::ask(wire::RecoverySource source) {
     co_return reply;
   }
   request_.frame = source.frame;
+  request_.further.clear();
+  for (const wire::RecoverySegment* segment : further_) {
+    if (source_ != 0) break;  // another backup has the replicas
+    request_.further.push_back(
+        {segment->segment_id, segment->sources.front().frame, segment->length});
+  }
   reply = co_await rpc_.call_with(*server->locator, source.server_id, wire::Opcode::kRecoveryFetch,
                                   RpcClient::body_of(request_), rpc_.reactor().now() + kCallLimit);
   co_return reply;
@@ -117,7 +137,14 @@ Status SegmentFetch::check(const RpcReply& reply) {
             fmt::format("the page from {} ends at {}, the segment at {}", request_.offset,
                         uint32_t{head.next_offset}, request_.end)};
   }
+  const size_t most = head.next_offset == request_.end ? request_.further.size() : 0;
+  if (head.further > most) {
+    return {StatusCode::kProtocolError,
+            fmt::format("the page has {} further segments; at most {} were wanted",
+                        uint32_t{head.further}, most)};
+  }
   next_offset_ = head.next_offset;
+  further_in_page_ = head.further;
   return {};
 }
 

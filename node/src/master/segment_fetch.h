@@ -1,8 +1,10 @@
 // Reads the entries of one segment of a dead master's log from backups
-// (wire::RecoveryFetchRequest), page by page, from the first source that has them.
+// (wire::RecoveryFetchRequest), page by page, from the first source that has them. The last page may
+// have those of further segments, too.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,9 +47,12 @@ class SegmentFetch {
   /// If a source fails sooner than this, the next source is tried in the same call.
   static constexpr Duration kSlow = 500ms;
 
-  /// All arguments outlive it. `ranges` is not empty.
+  /// All arguments outlive it, and what `segments` points to. `ranges` is not empty. The first
+  /// segment is fetched, and those of the others that its first source adds by itself: it must be
+  /// their first source, too, and their ranges the same ones.
   SegmentFetch(RpcClient& rpc, const ServerList& servers, uint64_t master_id,
-               const wire::RecoverySegment& segment, std::vector<wire::HashRange> ranges);
+               std::span<const wire::RecoverySegment* const> segments,
+               std::vector<wire::HashRange> ranges);
 
   bool done() const { return request_.offset >= request_.end; }
   /// The next page. RETRY: no source has sent it so far; fetch other segments before the next call.
@@ -55,11 +60,11 @@ class SegmentFetch {
   Task<Result<FetchedPage>> next();
   uint64_t segment_id() const { return segment_.segment_id; }
   /// The page was used: continue after it.
-  void accept() {
-    request_.offset = next_offset_;
-    failures_ = 0;
-    busy_ = false;
-  }
+  void accept();
+  /// Whole segments whose entries were used.
+  size_t fetched() const { return done() ? 1 + further_done_ : 0; }
+  /// Further segments that were not fetched. They are not asked for any more.
+  std::vector<const wire::RecoverySegment*> take_unfetched();
   /// The page was not valid: next() asks the next source for it.
   void refuse(Status why);
 
@@ -70,12 +75,15 @@ class SegmentFetch {
   RpcClient& rpc_;
   const ServerList& servers_;
   const wire::RecoverySegment& segment_;
+  std::vector<const wire::RecoverySegment*> further_;
   wire::RecoveryFetchRequest request_;
   uint32_t next_offset_ = 0;  // of the page that next() returned
-  size_t source_ = 0;         // index of the source that is asked
-  uint32_t failures_ = 0;     // since the last page that was accepted
-  bool busy_ = false;         // one of these sources answered RETRY
-  Status why_;                // why the last source failed
+  uint32_t further_in_page_ = 0;
+  size_t further_done_ = 0;
+  size_t source_ = 0;      // index of the source that is asked
+  uint32_t failures_ = 0;  // since the last page that was accepted
+  bool busy_ = false;      // one of these sources answered RETRY
+  Status why_;             // why the last source failed
 };
 
 }  // namespace ramcloud::master

@@ -9,7 +9,6 @@
 #include "base/failpoint.h"
 #include "base/logging.h"
 #include "base/sometimes.h"
-#include "master/fetch_order.h"
 #include "master/new_head.h"
 #include "store/cleaning_pass.h"
 
@@ -41,10 +40,6 @@ store::TabletReplay::Range range_of(const wire::LostTablet& lost) {
   return {lost.range.table_id, lost.range.start_hash, lost.range.end_hash};
 }
 
-bool same(const HashRange& a, const HashRange& b) {
-  return a.table_id == b.table_id && a.start_hash == b.start_hash && a.end_hash == b.end_hash;
-}
-
 }  // namespace
 
 TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest order)
@@ -53,12 +48,12 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
       log_(tools.store.log()),
       order_(std::move(order)),
       replay_(tools.store, order_.attempt),
+      queue_(order_.segments, log_.options().master_id),
       changed_(reactor_),
       fetched_or_done_(reactor_),
       replaying_(reactor_),
       tasks_(reactor_) {
   for (auto& lost : order_.tablets) tablets_.push_back({std::move(lost)});
-  order_.segments = fetch_order(std::move(order_.segments), log_.options().master_id);
 }
 
 TabletRecovery::~TabletRecovery() {
@@ -76,7 +71,7 @@ bool TabletRecovery::any(Fate fate) const {
 
 bool TabletRecovery::recovers(const HashRange& range) const {
   return std::ranges::any_of(tablets_, [&](const Tablet& tablet) {
-    return tablet.fate == Fate::kOpen && same(tablet.lost.range, range);
+    return tablet.fate == Fate::kOpen && tablet.lost.range == range;
   });
 }
 
@@ -90,7 +85,7 @@ bool TabletRecovery::overlaps(const HashRange& range) const {
 
 std::string TabletRecovery::serve(const HashRange& range) {
   for (Tablet& tablet : tablets_) {
-    if (tablet.fate != Fate::kOpen || !same(tablet.lost.range, range)) continue;
+    if (tablet.fate != Fate::kOpen || tablet.lost.range != range) continue;
     if (!replay_.serve(range_of(tablet.lost))) return {};
     tablet.fate = Fate::kServed;
     tools_.want_pass();
@@ -222,14 +217,14 @@ Task<Status> TabletRecovery::fetch_all() {
     // Added to what is left of again_: a segment without any source that is UP is put off at once,
     // and ends the round before the others were tried.
     std::ranges::move(std::exchange(later_, {}), std::back_inserter(again_));
-    fetchers_ = kFetches;
-    for (uint32_t i = 0; i < kFetches; ++i) tasks_.spawn(fetch_some());
+    fetchers_ = tools_.fetches;
+    for (uint32_t i = 0; i < tools_.fetches; ++i) tasks_.spawn(fetch_some());
     while (fetchers_ > 0 && status_.ok() && any(Fate::kOpen)) {
       fetched_or_done_.reset();
       co_await fetched_or_done_;
     }
     tasks_.cancel_all();
-    all = later_.empty() && again_.empty() && next_segment_ == order_.segments.size();
+    all = later_.empty() && again_.empty() && queue_.empty();
   }
   co_return status_;
 }
@@ -242,21 +237,32 @@ std::unique_ptr<SegmentFetch> TabletRecovery::next_fetch() {
     again_.pop_front();
     return fetch;
   }
-  while (next_segment_ < order_.segments.size()) {
-    const wire::RecoverySegment& segment = order_.segments[next_segment_++];
-    std::vector<HashRange> ranges = ranges_of(segment);
-    if (!ranges.empty()) {
-      return std::make_unique<SegmentFetch>(tools_.rpc, tools_.servers, order_.master_id, segment,
-                                            std::move(ranges));
-    }
-    ++segments_done_;
+  const std::vector<const wire::RecoverySegment*> segments = next_segments();
+  if (segments.empty()) return nullptr;
+  return std::make_unique<SegmentFetch>(tools_.rpc, tools_.servers, order_.master_id, segments,
+                                        ranges_of(*segments.front()));
+}
+
+/// Segments of one backup that have the same ranges, and not none.
+std::vector<const wire::RecoverySegment*> TabletRecovery::next_segments() {
+  const bool few = tablets_.size() <= kMostTabletsAtOnce;
+  while (!queue_.empty()) {
+    auto segments = queue_.next(few ? segments_at_once(segments_done_, bytes_fetched_) : 1);
+    const std::vector<HashRange> ranges = ranges_of(*segments.front());
+    const auto others = std::ranges::find_if(
+        segments, [&](const auto* segment) { return ranges_of(*segment) != ranges; });
+    queue_.put_back({others, segments.end()});
+    segments.erase(others, segments.end());
+    if (!ranges.empty()) return segments;
+    segments_done_ += segments.size();
   }
-  return nullptr;
+  return {};
 }
 
 Task<void> TabletRecovery::fetch_some() {
   while (std::unique_ptr<SegmentFetch> fetch = next_fetch()) {
     Status status = co_await fetch_segment(*fetch);
+    queue_.put_back(fetch->take_unfetched());
     if (status == StatusCode::kRetry) {
       later_.push_back(std::move(fetch));
       break;
@@ -266,7 +272,7 @@ Task<void> TabletRecovery::fetch_some() {
       const bool here = status_ == StatusCode::kOutOfMemory || status_ == StatusCode::kNoSpace;
       if (!here) failed_segment_ = fetch->segment_id();
     }
-    ++segments_done_;
+    segments_done_ += std::max<size_t>(fetch->fetched(), 1);
   }
   --fetchers_;
   fetched_or_done_.set();

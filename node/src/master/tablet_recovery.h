@@ -14,6 +14,7 @@
 
 #include "base/metrics.h"
 #include "log/log.h"
+#include "master/fetch_queue.h"
 #include "master/segment_fetch.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
@@ -38,6 +39,7 @@ struct RecoveryTools {
   AsyncMutex& fetching;
   /// Limits the bytes of entries that are fetched.
   Pace& pace;
+  uint32_t fetches;  // RecoveryLimits
   /// Called when tablets were served or given up: RecoveredSlots must clear slots.
   std::function<void()> want_pass;
   Counter& replayed_bytes;
@@ -48,8 +50,6 @@ struct RecoveryTools {
 /// Runs on the reactor that takes and drops tablets.
 class TabletRecovery {
  public:
-  /// Pages that are fetched or replayed at a time; each has SegmentFetch::kPageBytes, or one group.
-  static constexpr uint32_t kFetches = 8;
   /// The most tablets of a part: a request to a backup names so many ranges.
   static constexpr size_t kMostTablets = 4096;
 
@@ -93,6 +93,7 @@ class TabletRecovery {
   Task<void> fetch_some();
   std::unique_ptr<SegmentFetch> next_fetch();
   Task<Status> fetch_segment(SegmentFetch& fetch);
+  std::vector<const wire::RecoverySegment*> next_segments();
   static Status take_slice(FetchedPage& page, std::vector<log::EntryView>& slice);
   Task<Status> replay_slice(std::span<const log::EntryView> slice);
   Task<Status> replay_page(FetchedPage page);
@@ -127,10 +128,11 @@ class TabletRecovery {
   size_t durable_ = 0;                 // recovered segments that have theirs
   Time next_look_{};                   // at the shortage
   uint64_t failed_segment_ = 0;
-  size_t next_segment_ = 0;
+  FetchQueue queue_;  // of order_.segments
   uint64_t segments_done_ = 0;
   uint64_t bytes_fetched_ = 0;
   uint32_t fetchers_ = 0;
+  static constexpr size_t kMostTabletsAtOnce = 64;
   /// Segments that no source has sent so far. This round of fetching ends when the outstanding
   /// pages have come.
   std::deque<std::unique_ptr<SegmentFetch>> later_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -153,9 +154,9 @@ TEST_F(TabletRecoveryTest, SeveralFetchesAreOutAndNoMore) {
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
   ASSERT_EQ(recover(part(8, {{2, 0, 9}})), StatusCode::kOk);
   run_for(100ms);
-  EXPECT_EQ(backups_[0]->most_held, TabletRecovery::kFetches) << "of all parts together";
+  EXPECT_EQ(backups_[0]->most_held, RecoveryLimits().fetches) << "of all parts together";
   EXPECT_THAT(backups_[0]->segments(), ElementsAre(30, 29, 28, 27, 26, 25, 24, 23));
-  EXPECT_LE(backups_[0]->requests[0].max_bytes * TabletRecovery::kFetches, 16u << 20);
+  EXPECT_LE(backups_[0]->requests[0].max_bytes * RecoveryLimits().fetches, 16u << 20);
   backups_[0]->holds = false;
   backups_[0]->release();
   ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
@@ -202,6 +203,93 @@ TEST_F(TabletRecoveryTest, WhatIsPutOffTogetherIsAllFetchedLater) {
   ASSERT_EQ(serve(7), StatusCode::kOk);
   for (uint64_t segment = 3; segment <= 6; ++segment) {
     EXPECT_EQ(read("key" + std::to_string(segment)), "1") << "of segment " << segment;
+  }
+}
+
+// ---- several segments at once
+
+class SeveralSegments : public testing::RecoveryFixture {
+ protected:
+  static constexpr uint64_t kSegments = 100;
+  SeveralSegments() {
+    for (uint64_t id = 1; id <= kSegments; ++id) {
+      dead_[id] = {object_entry(id, key(id), "new"), object_entry(1, "old", "old"),
+                   object_entry(id, "latest", "of " + std::to_string(id))};
+    }
+    for (auto& backup : backups_) backup->adds = 100;
+  }
+  static std::string key(uint64_t id) { return "key" + std::to_string(id); }
+  void recover_all() {
+    ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+    ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+    EXPECT_EQ(state(7)->segments_done, kSegments);
+    EXPECT_EQ(state(7)->objects, kSegments + 2);
+    ASSERT_EQ(serve(7), StatusCode::kOk);
+    for (uint64_t id = 1; id <= kSegments; ++id) EXPECT_EQ(read(key(id)), "new") << id;
+    EXPECT_EQ(read("latest"), "of " + std::to_string(kSegments));
+  }
+  size_t requests() const {
+    size_t all = 0;
+    for (const auto& backup : backups_) all += backup->requests.size();
+    return all;
+  }
+};
+
+TEST_F(SeveralSegments, AFetchIsForManyThatHaveFewEntries) {
+  recover_all();
+  EXPECT_LT(requests(), 30u);
+  std::set<uint64_t> fetched;
+  for (const auto& request : backups_[0]->requests) {
+    EXPECT_LE(request.further.size(), wire::RecoveryFetchRequest::kMostFurther);
+    EXPECT_TRUE(fetched.insert(request.segment_id).second);
+    for (const auto& one : request.further) EXPECT_TRUE(fetched.insert(one.segment_id).second);
+  }
+  EXPECT_EQ(fetched.size(), kSegments) << "each once";
+}
+
+TEST_F(SeveralSegments, WhatTheBackupDoesNotAddIsFetchedLater) {
+  backups_[0]->adds = 2;
+  recover_all();
+  EXPECT_GT(backups_[0]->added, 50u);
+  EXPECT_EQ(requests() + backups_[0]->added, kSegments);
+}
+
+TEST_F(SeveralSegments, WhatADamagedPageHadIsFetchedAgain) {
+  backups_[0]->damages = true;
+  recover_all();
+  EXPECT_GT(backups_[0]->added, 50u);
+  EXPECT_EQ(backups_[1]->added, 0u) << "it has only the first segment, for what the master knows";
+}
+
+TEST_F(SeveralSegments, APageThatClaimsMoreThanWasWantedIsRefused) {
+  backups_[0]->claims = 100;
+  recover_all();
+  EXPECT_EQ(backups_[1]->requests.size(), kSegments);
+}
+
+TEST_F(SeveralSegments, ABackupOfAnEarlierVersionIsAskedForEachSegment) {
+  backups_[0]->transport->set_highest_version(wire::kPackedSegments - 1);
+  recover_all();
+  EXPECT_EQ(backups_[0]->requests.size(), kSegments);
+}
+
+/// Each segment has entries of other tables only in ranges that the order names for it.
+TEST_F(SeveralSegments, SegmentsWithOtherRangesAreAskedForAlone) {
+  constexpr HashRange kOther{2, 0, ~uint64_t{0}};
+  dead_[49].push_back(object_entry(9, "former", "former time", 2));
+  dead_[50].push_back(object_entry(2, "b", "b", 2));
+  auto request = part(7, {testing::kWholeTable, kOther});
+  request.tablets[1].creation_position = log::LogPosition(50, 0).value;
+  ASSERT_EQ(recover(request), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->segments_done, kSegments);
+  EXPECT_EQ(state(7)->objects, kSegments + 3) << "without the one of a former time";
+  for (const auto& one : backups_[0]->requests) {
+    const size_t ranges = one.segment_id >= 50 ? 2 : 1;
+    EXPECT_EQ(one.ranges.size(), ranges) << one.segment_id;
+    for (const auto& further : one.further) {
+      EXPECT_EQ(further.segment_id >= 50 ? 2u : 1u, ranges) << further.segment_id;
+    }
   }
 }
 

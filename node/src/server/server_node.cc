@@ -197,7 +197,8 @@ struct ServerNode::Impl {
         reactor, first.registry(), *frames, servers,
         ReplicaService::Options{.flush_interval = options.flush_interval,
                                 .synced = options.synced,
-                                .writes = &first.replica_writes()});
+                                .writes = &first.replica_writes(),
+                                .log_bytes = options.log_bytes});
     frame_release.emplace(first.rpc(), servers, options.coordinators, *backup);
     former_frames.emplace(first.rpc(), servers, reply.server_id, *backup);
     master = std::make_unique<Master>(first.rpc(), servers, epochs, *arena,
@@ -220,7 +221,7 @@ struct ServerNode::Impl {
     tablets.attach(master->store());
     recovery = std::make_unique<master::RecoveryOrders>(first.registry(), first.rpc(), servers,
                                                         epochs, tablets, metrics, master->store(),
-                                                        options.recovery_bytes_per_second);
+                                                        options.recovery);
     std::vector<ServerReactor*> all;
     for (const auto& one : reactors) all.push_back(one.get());
     planned_stop.emplace(*master, enlistment, std::move(all), PlannedStop::Limits{});

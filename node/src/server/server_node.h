@@ -16,6 +16,7 @@
 
 #include "base/metrics.h"
 #include "base/status.h"
+#include "master/recovery_limits.h"
 #include "rpc/rpc.h"
 #include "rpc/server_list.h"
 #include "runtime/disk.h"
@@ -62,7 +63,7 @@ struct ServerNodeOptions {
   bool synced = false;                 // writes are acknowledged when they are on the device
   uint64_t read_bytes_per_second = 0;  // speed of the backup's device; 0: measured at start
   /// Bytes of dead servers' logs that are replayed each second at most; 0: no limit.
-  uint64_t recovery_bytes_per_second = 0;
+  master::RecoveryLimits recovery;
   CleaningOptions cleaning;
   bool prefault = true;  // touch all memory at start; simulation does without
 };

@@ -7,9 +7,10 @@
 namespace ramcloud::wire {
 
 /// Protocol versions that this program supports. A hello without a common version is refused. From
-/// version 2 on control messages can be extended (codec.h).
+/// version 2 on control messages can be extended (codec.h); from version 3 on the order to recover
+/// packs its segments (packed_segments.h).
 inline constexpr uint16_t kVersionMin = 1;
-inline constexpr uint16_t kVersionMax = 2;
+inline constexpr uint16_t kVersionMax = 3;
 
 /// Terms and revisions above this are refused everywhere, so that both can still rise.
 inline constexpr uint64_t kMaxTerm = uint64_t{1} << 62;

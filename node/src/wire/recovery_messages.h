@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "wire/packed_segments.h"
 
 namespace ramcloud::wire {
 
@@ -104,8 +107,20 @@ struct HashRange {
   void fields(V& v) {
     v(table_id, start_hash, end_hash);
   }
+  bool operator==(const HashRange&) const = default;
   bool contains(uint64_t table, uint64_t hash) const {
     return table_id == table && start_hash <= hash && hash <= end_hash;
+  }
+};
+
+/// Another segment of the same master, with a replica on the same backup.
+struct FurtherSegment {
+  uint64_t segment_id = 0;
+  uint32_t frame = 0;
+  uint32_t end = 0;
+  template <class V>
+  void fields(V& v) {
+    v(segment_id, frame, end);
   }
 };
 
@@ -120,9 +135,14 @@ struct RecoveryFetchRequest {
   uint32_t end = 0;        // of the segment, as it was decided
   uint32_t max_bytes = 0;  // bytes of entries in the answer; one group always fits
   std::vector<HashRange> ranges;
+  /// Further segments. If the first one's entries end in this page, the backup may add those of the
+  /// next ones, as long as it has them in memory. At most kMostFurther.
+  std::vector<FurtherSegment> further;
+  static constexpr size_t kMostFurther = 15;
   template <class V>
   void fields(V& v) {
     v(master_id, segment_id, frame, offset, end, max_bytes, ranges);
+    v.since(3, further);
   }
 };
 
@@ -132,7 +152,7 @@ struct __attribute__((packed)) RecoveryFetchReply {
   uint32_t bytes;
   uint32_t entries;
   uint32_t next_offset;  // equal to `end`: these were the last
-  uint32_t reserved;
+  uint32_t further;      // so many of the request's further segments have all their entries here
 };
 static_assert(sizeof(RecoveryFetchReply) == 16);
 
@@ -149,26 +169,6 @@ struct LostTablet {
   }
 };
 
-/// A replica that has a whole segment of the dead log.
-struct RecoverySource {
-  uint64_t server_id = 0;  // of a backup that is UP
-  uint32_t frame = 0;
-  template <class V>
-  void fields(V& v) {
-    v(server_id, frame);
-  }
-};
-
-struct RecoverySegment {
-  uint64_t segment_id = 0;
-  uint32_t length = 0;                  // as it was decided
-  std::vector<RecoverySource> sources;  // in the order in which they should be tried
-  template <class V>
-  void fields(V& v) {
-    v(segment_id, length, sources);
-  }
-};
-
 /// kRecover (coordinator -> recovery master): RecoverRequest -> RecoveryState. Starts to recover
 /// these tablets of a dead master; they are not served yet. A repeated order changes nothing. A
 /// higher attempt first gives up what lower attempts recovered of the same ranges, if it is not
@@ -178,11 +178,15 @@ struct RecoverRequest {
   uint64_t master_id = 0;  // the dead one
   uint64_t attempt = 0;
   std::vector<LostTablet> tablets;
-  std::vector<RecoverySegment> segments;  // all segments of the dead log, by falling id
-  uint64_t safe_version = 0;              // above every version that the dead master assigned
+  /// All segments of the dead log, by falling id. From version 3 on they are sent as
+  /// packed_segments instead, because every recovery master gets all of them.
+  std::vector<RecoverySegment> segments;
+  uint64_t safe_version = 0;  // above every version that the dead master assigned
+  std::string packed_segments;
   template <class V>
   void fields(V& v) {
     v(term, master_id, attempt, tablets, segments, safe_version);
+    v.since(kPackedSegments, packed_segments);
   }
 };
 
@@ -213,6 +217,12 @@ struct RecoveryState {
     v.since(2, segments_durable);
   }
 };
+
+/// Unpacks the segments of an order. False: they do not decode.
+[[nodiscard]] inline bool unpack_segments(RecoverRequest& order) {
+  const std::string packed = std::exchange(order.packed_segments, {});
+  return packed.empty() || unpack_segments(packed, order.segments);
+}
 
 /// kGetRecoveryState (coordinator -> recovery master): -> RecoveryState: at once if the phase is
 /// not `known`; otherwise when it changes, or after `wait_ms`. NOT_FOUND: there is no such

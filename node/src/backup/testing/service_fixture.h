@@ -69,7 +69,7 @@ class ReplicaServiceTest : public ::testing::Test {
     wire::MessageHeader header{};
     header.opcode = static_cast<uint16_t>(opcode);
     ReplyHandle handle;
-    handle.version = wire::kExtensible;  // the caller reads the details of errors
+    handle.version = version_;  // the caller reads the details of errors
     registry_->on_request(handle, header, body);
   }
   void post_open(uint64_t segment, const std::string& bytes) {
@@ -120,6 +120,7 @@ class ReplicaServiceTest : public ::testing::Test {
     return send(wire::Opcode::kReplicaWrite, std::string(bytes_of(request)) + bytes);
   }
   uint64_t frames_wanted_ = 2;
+  uint16_t version_ = wire::kExtensible;  // of the protocol
   ReplicaService::Options options_;
   SimScheduler scheduler_;
   SimNode& node_ = scheduler_.add_node("b");

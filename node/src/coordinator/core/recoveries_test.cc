@@ -53,6 +53,28 @@ TEST_F(RecoveriesTest, TheTabletsOfACrashedServerAreServedByOthers) {
   EXPECT_EQ(metric("ramcloud_recoveries_running"), 0);
 }
 
+/// An order packs them, except for servers that do not know packed segments.
+TEST_F(RecoveriesTest, ServersOfAnEarlierVersionAreOrderedAllSegmentsToo) {
+  start(4);
+  ASSERT_TRUE(cluster.create("t", 4).has_value());
+  give_log(1, {2, 3});
+  for (const auto& one : cluster.servers) {
+    if (one) cluster.network.versions[one->port()] = wire::kPackedSegments - 1;
+  }
+  kill(1);
+  ASSERT_TRUE(wait_until_served());
+  size_t orders = 0;
+  for (const auto& one : cluster.servers) {
+    for (const auto& order : one ? one->recovery.orders : std::vector<wire::RecoverRequest>()) {
+      ++orders;
+      ASSERT_EQ(order.segments.size(), 3u);
+      EXPECT_EQ(order.segments[0].segment_id, 3u);
+      EXPECT_EQ(order.segments[1].sources[0].frame, 20u);
+    }
+  }
+  EXPECT_EQ(orders, 1u);
+}
+
 TEST_F(RecoveriesTest, AnEndedRecoveryTellsItsTimes) {
   start(4);
   ASSERT_TRUE(cluster.create("t", 4).has_value());

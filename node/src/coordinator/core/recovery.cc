@@ -308,13 +308,14 @@ Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
     others_begin_.reset();
   }
   const Time not_before = lease_over_at(log);
+  const auto dead_log = std::make_shared<const DeadLog>(log.segments);
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
     const uint64_t room = room_for_copies(state_, part.server_id);
     Running& running =
         parts_.emplace_back(RecoveryPart(shared_.reactor, state_, shared_.tablets, shared_.calls,
                                          shared_.orders, shared_.options.part, std::move(part),
-                                         std::move(order), [this] { on_part_news(); }),
+                                         std::move(order), dead_log, [this] { on_part_news(); }),
                             frames, room);
     if (running.part.planned().first) first_ = &running.part;
     scope_.spawn(run_part(running, not_before));
@@ -450,7 +451,6 @@ wire::RecoverRequest Recovery::order_for(const PlannedPart& part, const FoundLog
   wire::RecoverRequest order;
   order.master_id = master_id_;
   order.attempt = attempt;
-  order.segments = log.segments;
   order.safe_version = log.end.safe_version;
   for (const LostRange& range : part.ranges) {
     const auto table = state_.tables.find(range.table_id);

@@ -2,6 +2,25 @@
 
 namespace ramcloud {
 
+Task<Result<wire::RecoveryState>> RecoveryCalls::order(uint64_t server_id,
+                                                       wire::RecoverRequest order,
+                                                       std::shared_ptr<const DeadLog> log,
+                                                       Duration timeout) {
+  order.term = state_.term;
+  // A server of an earlier version does not know packed segments.
+  const auto body = [&](uint16_t version) {
+    if (version >= wire::kPackedSegments) {
+      order.packed_segments = log->packed;
+    } else {
+      order.segments = log->segments;
+    }
+    return wire::encode(order, version);
+  };
+  RpcReply reply = co_await send(server_id, wire::Opcode::kRecover, order.term, body, timeout);
+  if (!reply.ok()) co_return fail(std::move(reply.status));
+  co_return decode_message<wire::RecoveryState>(reply);
+}
+
 Task<RpcReply> RecoveryCalls::send(uint64_t server_id, wire::Opcode opcode, uint64_t term,
                                    RpcClient::BodyFor body, Duration timeout) {
   RpcReply failed;

@@ -2,12 +2,25 @@
 // (docs/design/recovery.md#recovery-of-one-server).
 #pragma once
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "coordinator/core/term_claims.h"
 #include "coordinator/metadata/cluster_state.h"
 #include "rpc/rpc.h"
 #include "wire/recovery_messages.h"
 
 namespace ramcloud {
+
+/// The segments of a dead master, by falling id, which all recovery masters get.
+struct DeadLog {
+  explicit DeadLog(std::vector<wire::RecoverySegment> by_falling_id)
+      : segments(std::move(by_falling_id)), packed(wire::pack_segments(segments)) {}
+  const std::vector<wire::RecoverySegment> segments;
+  const std::string packed;
+};
 
 class RecoveryCalls {
  public:
@@ -25,6 +38,9 @@ class RecoveryCalls {
     if (!reply.ok()) co_return fail(std::move(reply.status));
     co_return decode_message<Reply>(reply);
   }
+  /// The same for an order of all segments of a dead master; those of `order` are not used.
+  Task<Result<wire::RecoveryState>> order(uint64_t server_id, wire::RecoverRequest order,
+                                          std::shared_ptr<const DeadLog> log, Duration timeout);
 
  private:
   Task<RpcReply> send(uint64_t server_id, wire::Opcode opcode, uint64_t term,

@@ -57,8 +57,7 @@ Task<Status> RecoveryPart::begin() {
   BackOff back_off(options_.retry_min, options_.retry_max);
   for (;;) {
     RC_FAILPOINT("coordinator.recovery.before_order");
-    const auto begun = co_await calls_.call<wire::RecoveryState>(
-        planned_.server_id, wire::Opcode::kRecover, order_, options_.timeout);
+    const auto begun = co_await calls_.order(planned_.server_id, order_, log_, options_.timeout);
     if (begun) co_return StatusCode::kOk;
     const StatusCode code = begun.error().code();
     const bool for_good = code == StatusCode::kUnsupported || code == StatusCode::kStaleTerm ||

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +30,8 @@ class RecoveryPart {
   /// `on_news` is called when the reported progress has changed.
   RecoveryPart(Reactor& reactor, ClusterState& state, TabletChanges& changes, RecoveryCalls& calls,
                ServeOrders& orders, const Options& options, PlannedPart planned,
-               wire::RecoverRequest order, std::function<void()> on_news)
+               wire::RecoverRequest order, std::shared_ptr<const DeadLog> log,
+               std::function<void()> on_news)
       : reactor_(reactor),
         state_(state),
         changes_(changes),
@@ -38,6 +40,7 @@ class RecoveryPart {
         options_(options),
         planned_(std::move(planned)),
         order_(std::move(order)),
+        log_(std::move(log)),
         on_news_(std::move(on_news)) {}
 
   /// Hands over nothing before `not_before`. At the end the server is ordered to serve what was
@@ -83,7 +86,8 @@ class RecoveryPart {
   ServeOrders& orders_;
   const Options& options_;
   PlannedPart planned_;
-  wire::RecoverRequest order_;
+  wire::RecoverRequest order_;  // without segments
+  std::shared_ptr<const DeadLog> log_;
   std::function<void()> on_news_;
   Phase phase_ = Phase::kReplaying;
   wire::RecoveryState seen_;

@@ -67,8 +67,22 @@ class FakeBackup {
       entries += entry;
       ++count;
     }
+    const uint32_t next = group * 8;
+    uint32_t further = 0;
+    for (; next == asked.end && further < std::min(adds, asked.further.size()); ++further) {
+      EXPECT_EQ(asked.further[further].frame, 5u);
+      const auto& segment = log_.at(asked.further[further].segment_id);
+      EXPECT_EQ(asked.further[further].end, 8 * segment.size());
+      for (const std::string& entry : segment) {
+        if (!wanted(entry, asked.ranges)) continue;
+        entries += entry;
+        ++count;
+      }
+    }
     if (damages && !entries.empty()) entries.back() = static_cast<char>(entries.back() ^ 1);
-    const wire::RecoveryFetchReply head{static_cast<uint32_t>(entries.size()), count, group * 8, 0};
+    added += further;
+    const wire::RecoveryFetchReply head{static_cast<uint32_t>(entries.size()), count, next,
+                                        further + claims};
     const Slice slices[] = {Slice(bytes_of(head)), Slice(entries)};
     transport->reply(handle, StatusCode::kOk, slices);
   }
@@ -104,6 +118,9 @@ class FakeBackup {
   StatusCode refuses = StatusCode::kOk;
   bool damages = false;  // an entry one entry of each page
   uint32_t page = 3;     // entries
+  size_t adds = 0;       // further segments to a page
+  size_t added = 0;
+  uint32_t claims = 0;  // so many more than it added
 
  private:
   const DeadLog& log_;
@@ -114,7 +131,8 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
   explicit RecoveryFixture(uint32_t segments = 16, bool durable_at_once = true,
                            uint32_t cleaner_segments = 0, uint64_t bytes_per_second = 0)
       : MasterFixture(segments, durable_at_once, cleaner_segments),
-        orders_(registry_, rpc_, servers_, epochs_, tablets_, metrics_, store_, bytes_per_second) {
+        orders_(registry_, rpc_, servers_, epochs_, tablets_, metrics_, store_,
+                {.bytes_per_second = bytes_per_second}) {
     node_.reactor().set_epochs(&participant_);
     tablets_.attach(store_);
     wire::ServerList list{1, 1, std::vector<wire::ServerListEntry>(3)};

@@ -19,7 +19,10 @@ class FakeSession final : public Session, public std::enable_shared_from_this<Fa
   }
   bool broken() const override { return broken_; }
   uint64_t peer_server_id() const override { return 0; }
-  uint16_t version() const override { return wire::kVersionMax; }
+  uint16_t version() const override {
+    const auto former = network_.versions.find(port_);
+    return former == network_.versions.end() ? wire::kVersionMax : former->second;
+  }
   Absence absence() const override { return absence_; }
   void answer(wire::MessageHeader header, ByteView body) {
     if (ClientCall* call = take_call(header.call_id)) call->on_reply(header, body);

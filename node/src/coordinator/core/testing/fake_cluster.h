@@ -32,6 +32,7 @@ class FakeNetwork {
                                                 // lost
   std::set<std::pair<uint16_t, uint16_t>> cut;  // from, to: requests in this direction are lost
   std::map<wire::Opcode, int> lose_replies;     // the number of next replies that are lost
+  std::map<uint16_t, uint16_t> versions;        // of the protocol, of ports with an earlier one
   TaskScope scope;
 };
 

@@ -83,6 +83,7 @@ void FakeRecovery::give_up(const wire::HashRange& range, uint64_t below) {
 void FakeRecovery::on_recover(const Request& r) {
   wire::RecoverRequest asked;
   if (!take(r, wire::Opcode::kRecover, asked)) return;
+  if (!wire::unpack_segments(asked)) violation = "packed segments that do not decode";
   if (hold_orders) return;
   const std::pair key{asked.master_id, asked.attempt};
   for (const auto& [other, job] : jobs) {

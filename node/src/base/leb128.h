@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-namespace ramcloud::log {
+namespace ramcloud {
 
 /// The most bytes that a number takes.
 inline constexpr size_t kMaxLeb128Bytes = 10;
@@ -30,4 +30,4 @@ inline bool take_leb128(ByteView& in, uint64_t& value) {
   return false;
 }
 
-}  // namespace ramcloud::log
+}  // namespace ramcloud

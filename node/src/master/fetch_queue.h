@@ -1,0 +1,47 @@
+// The segments of a dead master that a recovery master has not fetched yet, and the order in which
+// it fetches them (docs/design/recovery.md#recovery-of-one-server).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "wire/recovery_messages.h"
+
+namespace ramcloud::master {
+
+/// How many segments of one backup are fetched at once, after `segments` with `bytes` of entries were
+/// fetched: those that have about kBytesAtOnce together. The first ones are fetched one by one.
+size_t segments_at_once(uint64_t segments, uint64_t bytes);
+inline constexpr uint64_t kBytesAtOnce = 128u << 10;
+
+/// In rounds: a round has, of each backup, the newest segment that no earlier round has. So all
+/// masters are in about the same round, and a backup reads a segment once for all of them. Within a
+/// round each master begins with another backup, far from where those with the next ids begin.
+/// Otherwise all would ask the same few backups at the same time, and the others' devices would
+/// wait. A segment counts for the backup that is tried first.
+class FetchQueue {
+ public:
+  /// `segments` outlive it, and stay where they are. O(n log n).
+  FetchQueue(std::span<const wire::RecoverySegment> segments, uint64_t own_id);
+
+  bool empty() const { return left_ == 0; }
+  /// Up to `most` segments of the backup whose turn it is, the newest first; none if no segment is
+  /// left. Precondition: most > 0.
+  std::vector<const wire::RecoverySegment*> next(size_t most);
+  /// Segments that next() returned in this order, and that were not fetched after all: they are the
+  /// next ones of their backup.
+  void put_back(std::span<const wire::RecoverySegment* const> segments);
+
+ private:
+  struct Backup {
+    uint64_t server_id = 0;
+    std::vector<const wire::RecoverySegment*> left;  // by rising id
+  };
+  std::vector<Backup> backups_;  // by id
+  size_t at_ = 0;                // whose turn it is
+  size_t left_ = 0;              // segments
+};
+
+}  // namespace ramcloud::master
