@@ -130,6 +130,7 @@ Cluster::Cluster(const ClusterOptions& options)
     for (uint32_t r = 1; r < options.reactors; ++r) {
       server->more_nodes.push_back(&scheduler_.add_node(fmt::format("server-{}-{}", i + 1, r)));
     }
+    if (i < options.former_servers) server->highest_version = wire::kExtensible;
     start_server(*server);
     servers_.push_back(std::move(server));
   }
@@ -245,6 +246,7 @@ void Cluster::start_server(ServerRole& server) {
   SimNode& node = *server.node;
   server.metrics = std::make_unique<MetricsRegistry>();
   server.transport = network_.make_transport(node);
+  server.transport->set_highest_version(server.highest_version);
   server::ServerNodeOptions o;
   o.coordinators = coordinator_locators();
   const HostPort address{node.name(), kServerPort};

@@ -30,6 +30,7 @@ struct ClusterOptions {
   Duration backup_silence = std::chrono::seconds(1);
   uint32_t reactors = 1;  // of each server; every reactor is a simulated node
   uint32_t clients = 1;
+  uint32_t former_servers = 0;  // so many of them speak version 2 of the protocol
   SimNetworkOptions network = {};
   SimMetadata::Options metadata = {};
   server::CleaningLevels cleaning = server::CleaningLevels::kOne;  // in turns of the first reactor
@@ -160,6 +161,7 @@ class Cluster {
     SimNode* node = nullptr;
     std::unique_ptr<SimTransport> transport;
     std::unique_ptr<MetricsRegistry> metrics;
+    uint16_t highest_version = wire::kVersionMax;
     std::vector<SimNode*> more_nodes;         // of the reactors other than the first
     std::vector<std::unique_ptr<More>> more;  // their transports
     std::unique_ptr<Spread> spread;           // distributes requests to them

@@ -45,6 +45,7 @@ ClusterOptions options_of(const ScenarioConfig& config, Random& random, Memory m
   options.steps_between_looks = config.steps_between_looks.value_or(0);
   // Logs have few segments here. One fetch at a time takes several of them at once.
   if (config.seed % 3 == 0) options.recovery_fetches = 1;
+  if (config.seed % 5 == 0) options.former_servers = 1 + config.seed % 3;
   if (config.seed % 2 == 0) options.cleaning = server::CleaningLevels::kTwo;
   if (memory == Memory::kShort) {
     options.servers = 4;
