@@ -3,7 +3,7 @@
 //
 // What the coordinator does is the real code, run on messages of the real size, and timed: it
 // decodes the backups' answers, decides the log's end, plans, and encodes the orders. Masters fetch
-// in their real order (master/fetch_order). The rest is a simulation of events. Each server has
+// in their real order (master/fetch_queue). The rest is a simulation of events. Each server has
 // three queues: the reactor that fetches, replays and answers fetches; a reactor that takes
 // replicas; a device. Its network card has two more. Each step costs what it cost when it was
 // measured; the options say how much.
@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <functional>
@@ -27,6 +28,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "bench/options.h"
+#include "coordinator/core/recovery.h"
 #include "coordinator/core/recovery_plan.h"
 #include "log/format.h"
 #include "log/log_end.h"
@@ -58,9 +60,10 @@ struct Options {
   bool json = false;
 
   // Of a server.
-  double network = 25;  // Gbit/s in each direction
-  double device = 2;    // GB/s, reading
-  double latency = 10;  // us, one way
+  double network = 25;     // Gbit/s in each direction
+  double device = 2;       // GB/s, reading
+  double latency = 10;     // us, one way
+  double transaction = 5;  // ms, of metadata
   // Measured.
   double replay = 223;   // ns an entry (bench/replay)
   double index = 0.11;   // ns a byte: a backup verifies a segment and hashes keys (bench/fetch)
@@ -225,7 +228,9 @@ Coordinator coordinate(const Options& options, int64_t masters,
   took.unpack = seconds_of([&] {
     std::vector<wire::RecoverySegment> unpacked;
     if (!wire::unpack_segments(packed, unpacked)) std::exit(1);
-    const master::FetchQueue queue(unpacked, 1);
+    master::FetchQueue queue;
+    for (const auto& segment : unpacked) queue.add(segment);
+    queue.start(1);
   });
   return took;
 }
@@ -293,10 +298,12 @@ class Model {
     // As a backup: segments in memory, the most recently used last.
     struct Kept {
       uint32_t segment;
-      bool loaded;
-      std::vector<uint32_t> waiting;  // fetches
+      bool loaded = false;
+      bool ahead = false;                  // nobody has asked for it
+      std::vector<uint32_t> waiting = {};  // fetches
     };
     std::vector<Kept> kept;
+    size_t fetches = 0;
   };
   static constexpr uint32_t kPage1 = master::SegmentFetch::kPageBytes;
 
@@ -310,7 +317,8 @@ class Model {
   void next(uint32_t master, double now);
   void fetched_all(uint32_t master, double now);
   void ask(double now, uint32_t number);
-  Server::Kept* load(double now, uint32_t backup, uint32_t segment);
+  Server::Kept* load(double now, uint32_t backup, uint32_t segment, bool ahead);
+  uint64_t charge(const Server::Kept& kept) const;
   void loaded(double now, uint32_t backup, uint32_t segment);
   void answer(double now, uint32_t number);
   void replay(double now, uint32_t number);
@@ -345,7 +353,7 @@ Model::Model(const Options& options, const std::vector<wire::RecoverySegment>& l
       coordinator_(coordinator),
       room_(IndexedSegments::room_for(log.size() * log::kSegmentBytes)),
       servers_(static_cast<size_t>(options.servers) + 1) {
-  constexpr double kFirstAlone = 0.4;  // RecoveryOptions::first_alone
+  const double first_alone = std::chrono::duration<double>(RecoveryOptions().first_alone).count();
   uint64_t all = 0;
   uint32_t first = 0;
   for (size_t i = 0; i < coordinator.parts.size(); ++i) {
@@ -363,7 +371,7 @@ Model::Model(const Options& options, const std::vector<wire::RecoverySegment>& l
     add(planned, kOrder, first);
   }
   for (uint32_t i = 1; i <= coordinator.parts.size(); ++i) {
-    if (i != first) add(planned + (first != 0 ? kFirstAlone : 0), kOrder, i);
+    if (i != first) add(planned + (first != 0 ? first_alone : 0), kOrder, i);
   }
 }
 
@@ -412,7 +420,9 @@ void Model::handle(const Event& event) {
 void Model::order(uint32_t master, double now) {
   Server& server = servers_[master];
   if (server.queue) return;
-  server.queue.emplace(log_, options_.one_order ? kDead : master);
+  server.queue.emplace();
+  for (const auto& segment : log_) server.queue->add(segment);
+  server.queue->start(options_.one_order ? kDead : master);
   const auto bytes = static_cast<double>(coordinator_.order_bytes);
   const double each =
       std::max(coordinator_.encode / static_cast<double>(coordinator_.parts.size()) +
@@ -472,37 +482,51 @@ void Model::fetched_all(uint32_t master, double now) {
 
 void Model::ask(double now, uint32_t number) {
   const Fetch& fetch = fetches_in_flight_[number];
-  Server::Kept* kept = load(now, fetch.backup, number_of(fetch.segments.front()));
-  if (kept == nullptr) return add(now + us(10'000), kAsk, fetch.backup, number);  // RETRY
-  if (kept->loaded) return answer(now, number);
+  Server& backup = servers_[fetch.backup];
+  const double at = backup.reactor.take(now, us(options_.message));
+  Server::Kept* kept = backup.fetches < FetchService::kMaxFetches
+                           ? load(at, fetch.backup, number_of(fetch.segments.front()), false)
+                           : nullptr;
+  if (kept == nullptr) return add(at + us(10'000), kAsk, fetch.backup, number);  // RETRY
+  ++backup.fetches;
+  if (kept->loaded) return answer(at, number);
   kept->waiting.push_back(number);
 }
 
+/// As backup/indexed_segments: an entry of the index has 28 bytes, and the smallest one 32 in the
+/// segment.
+uint64_t Model::charge(const Server::Kept& kept) const {
+  const double most = log::kSegmentBytes / 32.0;
+  return log::kSegmentBytes + static_cast<uint64_t>(28 * (kept.loaded ? entries() : most));
+}
+
 /// The segment, which is in memory or is being read; null: there is no room.
-Model::Server::Kept* Model::load(double now, uint32_t backup, uint32_t segment) {
+Model::Server::Kept* Model::load(double now, uint32_t backup, uint32_t segment, bool ahead) {
   Server& server = servers_[backup];
   const auto it = std::ranges::find(server.kept, segment, &Server::Kept::segment);
   if (it != server.kept.end()) {
+    it->ahead = it->ahead && ahead;
     std::rotate(it, it + 1, server.kept.end());
     return &server.kept.back();
   }
-  const auto bytes = [&](const Server::Kept& kept) {
-    const double index = kept.loaded ? entries() * 28 : log::kSegmentBytes * 0.7;
-    return log::kSegmentBytes + static_cast<uint64_t>(index);
-  };
-  uint64_t used = bytes({segment, false, {}});
-  for (const auto& kept : server.kept) used += bytes(kept);
-  for (auto old = server.kept.begin(); used > room_ && old != server.kept.end();) {
+  const Server::Kept fresh{.segment = segment, .ahead = ahead};
+  uint64_t used = charge(fresh), read_ahead = charge(fresh), unused = 0;
+  for (const auto& kept : server.kept) {
+    used += charge(kept);
+    read_ahead += kept.ahead ? charge(kept) : 0;
+    unused += kept.loaded ? charge(kept) : 0;
+  }
+  if (used > room_ + unused || (ahead && read_ahead > room_ / 4)) return nullptr;
+  for (auto old = server.kept.begin(); used > room_;) {
     if (!old->loaded) {
       ++old;
       continue;
     }
-    used -= bytes(*old);
+    used -= charge(*old);
     old = server.kept.erase(old);
   }
-  if (used > room_) return nullptr;
   ++reads_;
-  server.kept.push_back({segment, false, {}});
+  server.kept.push_back(fresh);
   add(server.device.take(now, log::kSegmentBytes / (options_.device * 1e9)), kRead, backup,
       segment);
   return &server.kept.back();
@@ -523,12 +547,13 @@ void Model::answer(double now, uint32_t number) {
   const double part = static_cast<double>(fetch.bytes) / share;
   fetch.whole = fetch.bytes == fetch.left ? 1 : 0;
   bool adds = fetch.whole == 1;
-  const size_t most = std::min<size_t>(fetch.segments.size(), room_ / 4 / log::kSegmentBytes);
-  for (size_t i = 1; i < most; ++i) {
-    const Server::Kept* kept = load(now, fetch.backup, number_of(fetch.segments[i]));
+  --backup.fetches;
+  for (size_t i = 1; i < fetch.segments.size(); ++i) {
+    Server::Kept* kept = load(now, fetch.backup, number_of(fetch.segments[i]), true);
     if (kept == nullptr) break;
     adds = adds && kept->loaded && fetch.bytes < FetchService::kMostBeforeFurther;
     if (!adds) continue;
+    kept->ahead = false;
     fetch.bytes += share;
     ++fetch.whole;
   }
@@ -604,10 +629,14 @@ void simulate(const Options& options, int64_t masters) {
   // Every backup is asked, and answers; the answers come in one after the other.
   const double end = static_cast<double>(options.servers) * options.message * 2e-6 +
                      std::max(answers, took.decode) + took.decide;
-  Model model(options, log, took, end + took.plan + took.pack);
-  const double done = model.run();
-  constexpr double kLease = 0.525;
-  const double served = std::max(done, end + kLease);
+  // Splits, the attempt's number in each tablet, and the hand-over. A transaction has 100 chunks of
+  // at least 8 tablets (coordinator/metadata/table_writer).
+  const double transactions =
+      std::ceil(static_cast<double>(masters) / (100 * 8)) * options.transaction * 1e-3;
+  Model model(options, log, took, end + took.plan + took.pack + 2 * transactions);
+  const double done = model.run() + transactions;
+  const double lease = std::chrono::duration<double>(RecoveryOptions().read_lease).count() * 1.05;
+  const double served = std::max(done, end + lease);
   if (options.json) {
     fmt::print(
         R"({{"masters":{},"segments":{},"end_s":{:.4f},"ordered_s":{:.4f},"order_bytes":{},"replicated_s":{:.4f},"served_s":{:.4f},"reads":{:.2f},"segments_of_a_fetch":{:.1f},{}}})"
@@ -645,6 +674,7 @@ int main(int argc, char** argv) {
   cost("--network", options.network, "of a server, Gbit/s in each direction");
   cost("--device", options.device, "of a server, GB/s read");
   cost("--latency", options.latency, "one way, us");
+  cost("--transaction", options.transaction, "of metadata, ms");
   cost("--replay", options.replay, "ns an entry");
   cost("--index", options.index, "ns a byte of a segment that a backup verifies and indexes");
   cost("--look", options.look, "ns for each entry that a fetch looks at");

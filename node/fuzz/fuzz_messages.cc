@@ -4,11 +4,14 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "wire/codec.h"
 #include "wire/control_messages.h"
 #include "wire/hello.h"
+#include "wire/message_header.h"
+#include "wire/packed_segments.h"
 #include "wire/recovery_messages.h"
 #include "wire/replica_messages.h"
 #include "wire/volume_messages.h"
@@ -20,16 +23,22 @@ namespace {
 
 template <typename T>
 void check(std::string_view in) {
-  for (const uint16_t version : {1, 2}) {
+  for (uint16_t version = kVersionMin; version <= kVersionMax; ++version) {
     T message;
     if (!decode(in, version, message)) continue;
     const std::string again = encode(message, version);
     T same;
-    // The bytes may differ from the input: a bool may be any byte, and version 2 skips unknown
-    // fields.
+    // The bytes may differ from the input: a bool may be any byte, and versions 2 and 3 skip
+    // unknown fields.
     if (version == 1 && again.size() != in.size()) std::abort();
     if (!decode(again, version, same) || encode(same, version) != again) std::abort();
   }
+}
+
+void check_packed(std::string_view in) {
+  std::vector<RecoverySegment> segments, again;
+  if (!unpack_segments(in, segments)) return;
+  if (!unpack_segments(pack_segments(segments), again) || segments != again) std::abort();
 }
 
 using Check = void (*)(std::string_view);
@@ -67,7 +76,8 @@ constexpr Check kChecks[] = {check<Empty>,
                              check<GetUnneededRequest>,
                              check<Unneeded>,
                              check<AdoptRequest>,
-                             check<Adopted>};
+                             check<Adopted>,
+                             check_packed};
 
 void check_hello(std::string_view in) {
   Hello hello;

@@ -13,9 +13,6 @@
 namespace ramcloud {
 namespace {
 
-/// Small ranges of so many segments are looked up in one turn.
-constexpr uint32_t kFurtherAtOnce = 4;
-
 Status bad(std::string message) {
   return {StatusCode::kInvalidArgument, "recovery fetch: " + std::move(message)};
 }
@@ -23,13 +20,16 @@ Status bad(std::string message) {
 /// Builds a page, a few entries in each step.
 class PageBuilder {
  public:
-  /// Adds at most `max_bytes` to `page`, which outlives this.
+  enum class FirstGroup : uint8_t { kAlways, kIfItFits };
+  /// Adds groups to `page`, which outlives this, up to `max_bytes`; the first one even if it has
+  /// more, or not.
   PageBuilder(const IndexedSegment& segment, const HashRanges& ranges, uint32_t offset,
-              uint32_t max_bytes, std::string& page)
+              uint32_t max_bytes, FirstGroup first, std::string& page)
       : segment_(segment),
         bytes_(segment.bytes.segment()),
         ranges_(ranges),
         max_bytes_(max_bytes),
+        first_(first),
         next_offset_(offset),
         page_(page),
         begin_(page.size()) {
@@ -48,6 +48,8 @@ class PageBuilder {
   /// When the page is complete:
   uint32_t next_offset() const { return next_offset_; }
   uint32_t entries() const { return count_; }
+  /// Few entries are looked at.
+  bool is_small() const { return by_hash_ || segment_.by_hash.size() <= kMostByHash; }
   /// The entries of the first group alone exceed an answer.
   bool too_large() const { return too_large_; }
 
@@ -70,6 +72,7 @@ class PageBuilder {
   const log::SegmentBytes bytes_;
   const HashRanges& ranges_;
   const uint32_t max_bytes_;
+  const FirstGroup first_;
   uint32_t next_offset_;
   bool by_hash_ = false;
   std::vector<IndexedEntry> found_;  // if by_hash_: the entries from next_offset_ on that match
@@ -113,7 +116,7 @@ bool PageBuilder::add_group(const std::vector<IndexedEntry>& entries, size_t end
   if (added() + total > max_bytes_ && total > 0) {
     too_large_ = added() == 0 && total > FetchService::kMaxPageBytes;
     if (too_large_) next_offset_ = entries[entry_].offset;
-    if (added() > 0 || too_large_) return false;
+    if (added() > 0 || too_large_ || first_ == FirstGroup::kIfItFits) return false;
   }
   for (; total > 0 && entry_ < end; ++entry_) {
     if (!matches(entries[entry_])) continue;
@@ -185,18 +188,16 @@ Status FetchService::check_replica(const IndexedSegments::Key& key) const {
   return bad(fmt::format("end is {}; the replica has room for {}", key.end, capacity));
 }
 
-/// Those that can be here, up to a quarter of the room: the others wait for memory meanwhile.
+/// The further segments up to the first of which there is no such replica.
 std::vector<IndexedSegments::Key> FetchService::further_of(
     const wire::RecoveryFetchRequest& asked) const {
   std::vector<IndexedSegments::Key> keys;
-  uint64_t bytes = asked.end;
   for (const wire::FurtherSegment& segment : asked.further) {
     const IndexedSegments::Key key{.master_id = asked.master_id,
                                    .segment_id = segment.segment_id,
                                    .frame = segment.frame,
                                    .end = segment.end};
-    bytes += segment.end;
-    if (bytes > segments_.room() / 4 || !check_replica(key).ok()) break;
+    if (keys.size() == wire::RecoveryFetchRequest::kMostFurther || !check_replica(key).ok()) break;
     keys.push_back(key);
   }
   return keys;
@@ -216,10 +217,6 @@ Result<FetchService::Fetch> FetchService::check(wire::RecoveryFetchRequest asked
   if (asked.ranges.size() > kMaxRanges) {
     return fail(
         bad(fmt::format("{} ranges; at most {} are accepted", asked.ranges.size(), kMaxRanges)));
-  }
-  if (asked.further.size() > wire::RecoveryFetchRequest::kMostFurther) {
-    return fail(bad(fmt::format("{} further segments; at most {} are accepted",
-                                asked.further.size(), wire::RecoveryFetchRequest::kMostFurther)));
   }
   std::vector<IndexedSegments::Key> further = further_of(asked);
   auto ranges = HashRanges::make(std::move(asked.ranges));
@@ -261,7 +258,8 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
   }
   const AsyncMutex::Lock lock = co_await page_.lock();
   Page page;
-  PageBuilder builder(segment, fetch.ranges, fetch.offset, fetch.max_bytes, page.bytes);
+  PageBuilder builder(segment, fetch.ranges, fetch.offset, fetch.max_bytes,
+                      PageBuilder::FirstGroup::kAlways, page.bytes);
   while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
   if (builder.too_large()) {
     co_return Status(StatusCode::kCorrupt,
@@ -283,28 +281,37 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
   co_return Status();
 }
 
-/// Adds the entries of whole further segments that are in memory. The others are read for the next requests: other
-/// recovery masters want the same ones.
+/// Adds the entries of whole further segments that are in memory. The others are read for the next
+/// requests: other recovery masters want the same ones.
 Task<void> FetchService::add_further(const Fetch& fetch, Page& page) {
   bool adds = page.next_offset == fetch.key.end;
   for (const IndexedSegments::Key& key : fetch.further) {
-    const IndexedSegments::Segment segment = segments_.get_or_begin(key);
-    const size_t before = page.bytes.size();
-    adds = adds && segment != nullptr && segment->whole_bytes() >= key.end &&
-           before < std::min(kMostBeforeFurther, fetch.max_bytes);
-    if (!adds) continue;
-    PageBuilder builder(*segment, fetch.ranges, 0, fetch.max_bytes - static_cast<uint32_t>(before),
-                        page.bytes);
-    while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
-    adds = builder.next_offset() >= key.end && page.bytes.size() <= fetch.max_bytes;
-    if (!adds) {
-      page.bytes.resize(before);
-      continue;
-    }
-    RC_SOMETIMES("backup.recovery_fetch_has_several_segments");
-    page.entries += builder.entries();
-    if (++page.further % kFurtherAtOnce == 0) co_await reactor_.sleep(Duration{});
+    if (!segments_.read_ahead(key)) break;
+    if (adds) adds = co_await add_whole(key, fetch, page);
+    co_await reactor_.sleep(Duration{});
   }
+}
+
+/// False: the segment is not in memory, not whole, or does not fit into the page, or many of its
+/// entries would be looked at.
+Task<bool> FetchService::add_whole(const IndexedSegments::Key& key, const Fetch& fetch,
+                                   Page& page) {
+  const IndexedSegments::Segment segment = segments_.in_memory(key);
+  const size_t before = page.bytes.size();
+  const bool has_room = before < std::min(kMostBeforeFurther, fetch.max_bytes);
+  if (!has_room || segment == nullptr || segment->whole_bytes() < key.end) co_return false;
+  PageBuilder builder(*segment, fetch.ranges, 0, fetch.max_bytes - static_cast<uint32_t>(before),
+                      PageBuilder::FirstGroup::kIfItFits, page.bytes);
+  if (!builder.is_small()) co_return false;
+  while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
+  if (builder.next_offset() < key.end) {
+    page.bytes.resize(before);
+    co_return false;
+  }
+  RC_SOMETIMES("backup.recovery_fetch_has_several_segments");
+  page.entries += builder.entries();
+  ++page.further;
+  co_return true;
 }
 
 }  // namespace ramcloud

@@ -26,7 +26,7 @@ class FetchService {
   static constexpr uint32_t kMaxPageBytes = wire::kMaxRecoveryReadBytes;
   static constexpr uint32_t kRetryAfterUs = 10'000;
   /// Further segments are added to a page as long as it has fewer bytes.
-  static constexpr uint32_t kMostBeforeFurther = 128u << 10;
+  static constexpr uint32_t kMostBeforeFurther = wire::RecoveryFetchRequest::kBytesAtOnce;
 
   /// Registers kRecoveryFetch. All arguments outlive this. `room`: IndexedSegments::room_for().
   FetchService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
@@ -59,6 +59,7 @@ class FetchService {
   Task<void> answer(Fetch fetch);
   Task<Status> answer_page(const Fetch& fetch);
   Task<void> add_further(const Fetch& fetch, Page& page);
+  Task<bool> add_whole(const IndexedSegments::Key& key, const Fetch& fetch, Page& page);
   Status damage(const Fetch& fetch, const IndexedSegment& segment) const;
 
   Reactor& reactor_;

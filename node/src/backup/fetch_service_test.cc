@@ -484,7 +484,7 @@ class FurtherSegmentsTest : public FetchServiceTest {
     FetchServiceTest::SetUp();
     testing::SmallLog master;
     for (uint32_t i = 0; i < kSegments; ++i) {
-      for (int n = 0; n < 3; ++n) master.put("k" + std::to_string(i), 1000);
+      for (int n = 0; n < 3; ++n) master.put("k" + std::to_string(i), value_bytes_);
       images_.push_back(master.bytes(i + 1));
       ASSERT_EQ(master.log.roll_head(), StatusCode::kOk);
     }
@@ -514,6 +514,7 @@ class FurtherSegmentsTest : public FetchServiceTest {
   }
   std::vector<std::string> images_;
   uint32_t damaged_ = kSegments;
+  size_t value_bytes_ = 1000;
 };
 
 TEST_F(FurtherSegmentsTest, WhatIsInMemoryIsAdded) {
@@ -561,18 +562,64 @@ TEST_F(FurtherSegmentsTest, NothingIsAddedBehindOneThatIsMissing) {
   EXPECT_EQ(head().further, 0u);
 }
 
-TEST_F(FurtherSegmentsTest, TooManyAreRefused) {
-  EXPECT_EQ(ask(of(0, wire::RecoveryFetchRequest::kMostFurther)), StatusCode::kOk);
-  EXPECT_EQ(ask(of(0, wire::RecoveryFetchRequest::kMostFurther + 1)), StatusCode::kInvalidArgument);
-  EXPECT_THAT(error(), HasSubstr("16 further segments; at most 15 are accepted"));
+TEST_F(FurtherSegmentsTest, NoMoreThanFifteenCount) {
+  read_all(0, 18);
+  ASSERT_EQ(ask(of(0, 18)), StatusCode::kOk);
+  EXPECT_EQ(head().further, wire::RecoveryFetchRequest::kMostFurther);
+  EXPECT_EQ(segments().segments(), 1 + wire::RecoveryFetchRequest::kMostFurther);
 }
 
-TEST_F(FurtherSegmentsTest, TheyTakeAQuarterOfTheRoomAtMost) {
+class LargeFurtherSegments : public FurtherSegmentsTest {
+ protected:
+  LargeFurtherSegments() { value_bytes_ = 15'000; }
+};
+
+TEST_F(LargeFurtherSegments, NothingIsAddedToAPageThatIsWorthItsMessage) {
+  read_all(0, 4);
+  const uint32_t one = head().bytes;
+  ASSERT_EQ(ask(of(0, 4)), StatusCode::kOk);
+  EXPECT_EQ(head().bytes, 3 * one);
+  EXPECT_LT(2 * one, FetchService::kMostBeforeFurther);
+  EXPECT_GT(3 * one, FetchService::kMostBeforeFurther);
+  EXPECT_EQ(head().further, 2u);
+}
+
+/// Of all requests together: those that somebody waits for have the rest.
+TEST_F(FurtherSegmentsTest, WhatIsReadAheadTakesAQuarterOfTheRoomAtMost) {
   auto asked = of(0, 15);
-  for (auto& one : asked.further) one.end = IndexedSegments::kLeastRoom / 16;
+  for (auto& segment : asked.further) segment.end = 2u << 20;
   ASSERT_EQ(ask(asked), StatusCode::kOk);
+  asked = of(16, 3);
+  for (auto& segment : asked.further) segment.end = 2u << 20;
+  ASSERT_EQ(ask(asked), StatusCode::kOk);
+  EXPECT_EQ(segments().segments(), 2u + 2u);
+  EXPECT_LT(segments().bytes(), IndexedSegments::kLeastRoom / 4 + 100'000);
+}
+
+TEST_F(FurtherSegmentsTest, SmallRangesOfFurtherSegmentsAreFoundByTheirHash) {
+  read_all(0, 4);
+  for (uint64_t part = 0; part < 16; ++part) {
+    auto asked = of(0, 4);
+    asked.ranges = {{1, part << 60, (part << 60) + (kAllHashes >> 4)}};
+    ASSERT_EQ(ask(asked), StatusCode::kOk);
+    EXPECT_EQ(head().further, 4u);
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < 5; ++i) {
+      wanted += asked.ranges[0].contains(1, key_hash(1, "k" + std::to_string(i))) ? 3 : 0;
+    }
+    EXPECT_EQ(entries().size(), wanted);
+  }
+}
+
+/// Reading ahead finds no room, and takes none from others.
+TEST_F(FetchCacheTest, WhatFindsNoRoomDropsNothing) {
+  ASSERT_EQ(fetch(of(0)), StatusCode::kOk);
+  version_ = wire::kVersionMax;
+  auto asked = of(1);
+  asked.further = {{3, 2, end_}, {4, 3, end_}};
+  (void)send(wire::Opcode::kRecoveryFetch, wire::encode(asked, wire::kVersionMax));
   scheduler_.run_for(100ms);
-  EXPECT_LE(segments().segments(), 4u);
+  EXPECT_EQ(segments().segments(), 2u) << "a segment that is read takes more than a quarter";
 }
 
 class DamagedFurtherSegment : public FurtherSegmentsTest {

@@ -89,26 +89,39 @@ IndexedSegments::KeptList::iterator IndexedSegments::find(const Key& key) {
       kept_, [&](const auto& kept) { return kept->key == key && !kept->forgotten; });
 }
 
-/// The segment, which is in memory or is being read; null: there is no room.
-std::shared_ptr<IndexedSegments::Kept> IndexedSegments::use(const Key& key) {
-  std::shared_ptr<Kept> kept;
-  if (const auto found = find(key); found != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, found);
-    kept = *found;
-  } else {
-    const uint64_t most = key.end + most_index_bytes(key.end);
-    if (!make_room(most)) {
-      RC_SOMETIMES("backup.recovery_fetches_wait_for_room");
-      return nullptr;
-    }
-    kept = std::make_shared<Kept>(reactor_, key);
-    kept->charged = most;
-    bytes_ += most;
-    kept_.push_front(kept);
-    scope_.spawn(load(kept));
-  }
+uint64_t IndexedSegments::ahead_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& kept : kept_) bytes += kept->ahead ? kept->charged : 0;
+  return bytes;
+}
+
+std::shared_ptr<IndexedSegments::Kept> IndexedSegments::begin(const Key& key, uint64_t most) {
+  auto kept = std::make_shared<Kept>(reactor_, key);
+  kept->charged = most;
+  bytes_ += most;
   kept->used = reactor_.clock().now();
   if (!timer_.running()) timer_.start_after(kKeptFor);
+  kept_.push_front(kept);
+  return kept;
+}
+
+/// The segment, which is in memory or is being read; null: there is no room.
+std::shared_ptr<IndexedSegments::Kept> IndexedSegments::use(const Key& key) {
+  if (const auto found = find(key); found != kept_.end()) {
+    kept_.splice(kept_.begin(), kept_, found);
+    const std::shared_ptr<Kept>& kept = *found;
+    kept->ahead = false;
+    kept->used = reactor_.clock().now();
+    if (!timer_.running()) timer_.start_after(kKeptFor);
+    return kept;
+  }
+  const uint64_t most = key.end + most_index_bytes(key.end);
+  if (!make_room(most)) {
+    RC_SOMETIMES("backup.recovery_fetches_wait_for_room");
+    return nullptr;
+  }
+  std::shared_ptr<Kept> kept = begin(key, most);
+  scope_.spawn(load(kept));
   return kept;
 }
 
@@ -122,9 +135,21 @@ Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
   co_return Segment(kept->segment);
 }
 
-IndexedSegments::Segment IndexedSegments::get_or_begin(const Key& key) {
-  const std::shared_ptr<Kept> kept = use(key);
-  return kept == nullptr ? nullptr : Segment(kept->segment);
+IndexedSegments::Segment IndexedSegments::in_memory(const Key& key) {
+  const auto found = find(key);
+  if (found == kept_.end() || (*found)->reading) return nullptr;
+  return use(key)->segment;
+}
+
+bool IndexedSegments::read_ahead(const Key& key) {
+  if (find(key) != kept_.end()) return true;
+  const uint64_t most = key.end + most_index_bytes(key.end);
+  if (ahead_bytes() + most > room_ / 4 || !make_room(most)) return false;
+  RC_SOMETIMES("backup.recovery_fetch_reads_ahead");
+  std::shared_ptr<Kept> kept = begin(key, most);
+  kept->ahead = true;
+  scope_.spawn(load(std::move(kept)));
+  return true;
 }
 
 void IndexedSegments::forget(const Key& key) {
@@ -142,13 +167,16 @@ void IndexedSegments::drop(KeptList::iterator it) {
   kept_.erase(it);
 }
 
-/// The least recently used segment goes first (LRU).
+/// The least recently used segment goes first (LRU). None goes if that makes too little room.
 bool IndexedSegments::make_room(uint64_t bytes) {
+  uint64_t unused = 0;
+  for (const auto& kept : kept_) unused += in_use(kept) ? 0 : kept->charged;
+  if (bytes > room_ - bytes_ + unused) return false;
   for (auto it = kept_.end(); bytes > room_ - bytes_ && it != kept_.begin();) {
     --it;
     if (!in_use(*it)) drop(it++);
   }
-  return bytes <= room_ - bytes_;
+  return true;
 }
 
 void IndexedSegments::drop_unused() {

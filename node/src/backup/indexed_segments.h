@@ -72,9 +72,10 @@ class IndexedSegments {
   /// server whose log has so many bytes. A dead server's log may be as large as this one's, and the
   /// more segments of it are in memory, the more of them one fetch can be for.
   static constexpr uint64_t room_for(uint64_t log_bytes) {
-    return std::max(kLeastRoom, log_bytes / 1024);
+    return std::clamp(log_bytes / 1024, kLeastRoom, kMostRoom);
   }
   static constexpr uint64_t kLeastRoom = 32u << 20;
+  static constexpr uint64_t kMostRoom = 512u << 20;
   /// How long an unused segment is kept.
   static constexpr Duration kKeptFor = std::chrono::seconds(5);
 
@@ -84,12 +85,14 @@ class IndexedSegments {
 
   /// RETRY: segments in use take all room. IO_ERROR. A damaged segment is not an error here.
   Task<Result<Segment>> get(Key key);
-  /// The segment, if it is in memory. Otherwise it is read, if there is room, and null returned.
-  Segment get_or_begin(const Key& key);
+  /// The segment, if it is in memory; null otherwise.
+  Segment in_memory(const Key& key);
+  /// Begins to read a segment that nobody waits for, unless it is there. False: such segments have
+  /// a quarter of the room already, or those in use leave none.
+  bool read_ahead(const Key& key);
   /// Forgets a segment: the next get() reads it from the device again.
   void forget(const Key& key);
 
-  uint64_t room() const { return room_; }
   uint64_t bytes() const { return bytes_; }
   size_t segments() const { return kept_.size(); }
   uint64_t bytes_read() const { return bytes_read_; }
@@ -105,10 +108,13 @@ class IndexedSegments {
     Time used{};
     bool reading = true;
     bool forgotten = false;
+    bool ahead = false;  // nobody has asked for it
   };
   using KeptList = std::list<std::shared_ptr<Kept>>;
   KeptList::iterator find(const Key& key);
   std::shared_ptr<Kept> use(const Key& key);
+  std::shared_ptr<Kept> begin(const Key& key, uint64_t most);
+  uint64_t ahead_bytes() const;
   bool make_room(uint64_t bytes);
   static bool in_use(const std::shared_ptr<Kept>& kept);
   void drop(KeptList::iterator it);

@@ -1,9 +1,9 @@
 #include "master/fetch_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <ranges>
-#include <tuple>
 
 namespace ramcloud::master {
 namespace {
@@ -26,43 +26,43 @@ size_t segments_at_once(uint64_t segments, uint64_t bytes) {
   constexpr size_t kMost = wire::RecoveryFetchRequest::kMostFurther + 1;
   if (segments == 0) return 1;
   const uint64_t of_a_segment = bytes / segments + 1;
-  return std::clamp<uint64_t>(kBytesAtOnce / of_a_segment, 1, kMost);
+  return std::clamp<uint64_t>(wire::RecoveryFetchRequest::kBytesAtOnce / of_a_segment, 1, kMost);
 }
 
-FetchQueue::FetchQueue(std::span<const wire::RecoverySegment> segments, uint64_t own_id)
-    : left_(segments.size()) {
-  std::vector<const wire::RecoverySegment*> sorted;
-  sorted.reserve(segments.size());
-  for (const auto& segment : segments) sorted.push_back(&segment);
-  std::ranges::sort(sorted, {}, [](const wire::RecoverySegment* segment) {
-    return std::tuple(backup_of(*segment), segment->segment_id);
-  });
-  for (const auto* segment : sorted) {
-    const uint64_t id = backup_of(*segment);
-    if (backups_.empty() || backups_.back().server_id != id) backups_.push_back({id, {}});
-    backups_.back().left.push_back(segment);
-  }
+FetchQueue::Segment FetchQueue::Backup::take() {
+  if (back.empty()) return segments[next++];
+  Segment last = back.back();
+  back.pop_back();
+  return last;
+}
+
+void FetchQueue::add(const wire::RecoverySegment& segment) {
+  backups_[backup_of(segment)].segments.push_back(&segment);
+  ++left_;
+}
+
+void FetchQueue::start(uint64_t own_id) {
   const size_t n = backups_.size();
-  if (n > 0) at_ = own_id % n * stride(n) % n;
+  at_ = backups_.begin();
+  if (n > 0) std::advance(at_, own_id % n * stride(n) % n);
 }
 
 std::vector<const wire::RecoverySegment*> FetchQueue::next(size_t most) {
-  std::vector<const wire::RecoverySegment*> taken;
+  std::vector<Segment> taken;
+  const auto turn = [this] {
+    if (++at_ == backups_.end()) at_ = backups_.begin();
+  };
   if (empty()) return taken;
-  while (backups_[at_].left.empty()) at_ = (at_ + 1) % backups_.size();
-  auto& left = backups_[at_].left;
-  at_ = (at_ + 1) % backups_.size();
-  const auto count = static_cast<std::ptrdiff_t>(std::min(most, left.size()));
-  taken.assign(left.rbegin(), left.rbegin() + count);
-  left.erase(left.end() - count, left.end());
+  while (at_->second.empty()) turn();
+  while (taken.size() < most && !at_->second.empty()) taken.push_back(at_->second.take());
+  turn();
   left_ -= taken.size();
   return taken;
 }
 
 void FetchQueue::put_back(std::span<const wire::RecoverySegment* const> segments) {
-  for (const wire::RecoverySegment* segment : std::views::reverse(segments)) {
-    const auto of = std::ranges::lower_bound(backups_, backup_of(*segment), {}, &Backup::server_id);
-    of->left.push_back(segment);
+  for (Segment segment : std::views::reverse(segments)) {
+    backups_.at(backup_of(*segment)).back.push_back(segment);
   }
   left_ += segments.size();
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -11,10 +12,10 @@
 
 namespace ramcloud::master {
 
-/// How many segments of one backup are fetched at once, after `segments` with `bytes` of entries were
-/// fetched: those that have about kBytesAtOnce together. The first ones are fetched one by one.
+/// How many segments of one backup are fetched at once, after `segments` with `bytes` of entries:
+/// those that have about RecoveryFetchRequest::kBytesAtOnce together. The first ones are fetched one
+/// by one.
 size_t segments_at_once(uint64_t segments, uint64_t bytes);
-inline constexpr uint64_t kBytesAtOnce = 128u << 10;
 
 /// In rounds: a round has, of each backup, the newest segment that no earlier round has. So all
 /// masters are in about the same round, and a backup reads a segment once for all of them. Within a
@@ -23,8 +24,14 @@ inline constexpr uint64_t kBytesAtOnce = 128u << 10;
 /// wait. A segment counts for the backup that is tried first.
 class FetchQueue {
  public:
-  /// `segments` outlive it, and stay where they are. O(n log n).
-  FetchQueue(std::span<const wire::RecoverySegment> segments, uint64_t own_id);
+  FetchQueue() = default;
+  FetchQueue(FetchQueue&&) = default;
+  FetchQueue& operator=(FetchQueue&&) = default;
+
+  /// By falling id. The segment outlives this, and stays where it is.
+  void add(const wire::RecoverySegment& segment);
+  /// Call it after the last add().
+  void start(uint64_t own_id);
 
   bool empty() const { return left_ == 0; }
   /// Up to `most` segments of the backup whose turn it is, the newest first; none if no segment is
@@ -35,13 +42,17 @@ class FetchQueue {
   void put_back(std::span<const wire::RecoverySegment* const> segments);
 
  private:
+  using Segment = const wire::RecoverySegment*;
   struct Backup {
-    uint64_t server_id = 0;
-    std::vector<const wire::RecoverySegment*> left;  // by rising id
+    Segment take();
+    bool empty() const { return next == segments.size() && back.empty(); }
+    std::vector<Segment> segments;  // by falling id
+    size_t next = 0;
+    std::vector<Segment> back;  // were put back, the next one last
   };
-  std::vector<Backup> backups_;  // by id
-  size_t at_ = 0;                // whose turn it is
-  size_t left_ = 0;              // segments
+  std::map<uint64_t, Backup> backups_;            // by id
+  std::map<uint64_t, Backup>::iterator at_ = {};  // whose turn it is
+  size_t left_ = 0;                               // segments
 };
 
 }  // namespace ramcloud::master

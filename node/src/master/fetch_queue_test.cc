@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 
 namespace ramcloud::master {
@@ -25,9 +26,17 @@ std::vector<uint64_t> ids(const Segments& segments) {
   return found;
 }
 
+/// Of a log by rising id.
+FetchQueue queue_of(const std::vector<wire::RecoverySegment>& log, uint64_t own_id) {
+  FetchQueue queue;
+  for (const auto& segment : std::views::reverse(log)) queue.add(segment);
+  queue.start(own_id);
+  return queue;
+}
+
 /// All segments, one after the other.
 Segments fetch_order(const std::vector<wire::RecoverySegment>& log, uint64_t own_id) {
-  FetchQueue queue(log, own_id);
+  FetchQueue queue = queue_of(log, own_id);
   Segments order;
   while (!queue.empty()) order.push_back(queue.next(1).at(0));
   return order;
@@ -44,8 +53,8 @@ TEST(FetchQueue, EachRoundHasTheNewestOfEachBackup) {
 }
 
 TEST(FetchQueue, SegmentsOfOneBackupComeNewestFirst) {
-  const std::vector<wire::RecoverySegment> log = {segment(1, {{5, 0}}), segment(3, {{5, 1}}),
-                                                  segment(2, {{5, 2}})};
+  const std::vector<wire::RecoverySegment> log = {segment(1, {{5, 0}}), segment(2, {{5, 1}}),
+                                                  segment(3, {{5, 2}})};
   EXPECT_THAT(ids(fetch_order(log, 7)), ElementsAre(3, 2, 1));
 }
 
@@ -54,8 +63,8 @@ TEST(FetchQueue, WhatNobodyHasIsNotForgotten) {
   EXPECT_THAT(ids(fetch_order(log, 4)), UnorderedElementsAre(1, 2));
 }
 
-/// All masters are at the same place of their orders: they ask different backups, and are within one
-/// round.
+/// All masters are at the same place of their orders: they ask different backups, and are within
+/// one round.
 TEST(FetchQueue, MastersAskDifferentBackups) {
   constexpr uint64_t kServers = 100, kRounds = 5;
   std::vector<wire::RecoverySegment> log;
@@ -99,7 +108,7 @@ TEST(FetchQueue, MastersWithoutASegmentBeginWithDifferentBackups) {
 }
 
 TEST(FetchQueue, NothingIsFetchedOfNothing) {
-  FetchQueue queue({}, 4);
+  FetchQueue queue = queue_of({}, 4);
   EXPECT_TRUE(queue.empty());
   EXPECT_TRUE(queue.next(3).empty());
 }
@@ -109,7 +118,7 @@ TEST(FetchQueue, SeveralAtOnceAreOfOneBackup) {
       segment(1, {{5, 0}}), segment(2, {{7, 0}}), segment(3, {{5, 1}}),
       segment(4, {{5, 2}}), segment(5, {{7, 1}}),
   };
-  FetchQueue queue(log, 2);
+  FetchQueue queue = queue_of(log, 2);
   EXPECT_THAT(ids(queue.next(2)), ElementsAre(4, 3));
   EXPECT_THAT(ids(queue.next(9)), ElementsAre(5, 2));
   EXPECT_FALSE(queue.empty());
@@ -120,7 +129,7 @@ TEST(FetchQueue, SeveralAtOnceAreOfOneBackup) {
 TEST(FetchQueue, WhatIsPutBackIsTheNextOfItsBackup) {
   const std::vector<wire::RecoverySegment> log = {segment(1, {{5, 0}}), segment(2, {{7, 0}}),
                                                   segment(3, {{5, 1}}), segment(4, {{5, 2}})};
-  FetchQueue queue(log, 2);
+  FetchQueue queue = queue_of(log, 2);
   const Segments taken = queue.next(3);
   ASSERT_THAT(ids(taken), ElementsAre(4, 3, 1));
   EXPECT_THAT(ids(queue.next(1)), ElementsAre(2));

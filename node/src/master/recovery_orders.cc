@@ -32,6 +32,11 @@ std::string text(const HashRange& range) {
   return fmt::format("[{}, {}] of table {}", range.start_hash, range.end_hash, range.table_id);
 }
 
+uint64_t segments_in(const wire::RecoverRequest& order) {
+  if (order.packed_segments.empty()) return order.segments.size();
+  return wire::PackedSegments(order.packed_segments).left();
+}
+
 /// Rejects orders that can never succeed.
 Status check_order(const wire::RecoverRequest& order) {
   const auto bad = [](std::string why) {
@@ -154,8 +159,16 @@ void RecoveryOrders::note_attempt(uint64_t master_id, uint64_t attempt) {
 
 void RecoveryOrders::on_recover(const Request& request) {
   wire::RecoverRequest order;
-  if (!request.decode(order) || !wire::unpack_segments(order)) {
+  if (!request.decode(order)) {
     return refuse(request.reply, {StatusCode::kInvalidArgument, "recover: body does not decode"});
+  }
+  // An order without a list of segments must not be taken for one of an empty log.
+  const bool packs = request.reply.version >= wire::kPackedSegments;
+  if (packs != !order.packed_segments.empty() || (packs && !order.segments.empty())) {
+    return refuse(request.reply,
+                  {StatusCode::kInvalidArgument,
+                   "recover: from version 3 of the protocol on packed_segments must be there, and "
+                   "segments empty"});
   }
   Status status = servers_.check_term(order.term);
   const uint64_t master_id = order.master_id, attempt = order.attempt;
@@ -192,7 +205,7 @@ Status RecoveryOrders::begin(wire::RecoverRequest& order) {
   log_info("recovery.part_begun", {{"master", order.master_id},
                                    {"attempt", order.attempt},
                                    {"tablets", order.tablets.size()},
-                                   {"segments", order.segments.size()}});
+                                   {"segments", segments_in(order)}});
   const uint64_t attempt = order.attempt;
   const Part part = std::make_shared<TabletRecovery>(tools(), std::move(order));
   parts_.emplace(attempt, part);

@@ -117,13 +117,43 @@ TEST_F(RecoveryOrdersTest, OutdatedOrdersAreRefused) {
   EXPECT_EQ(abort(9), StatusCode::kStaleTerm);
 }
 
+/// A part that took one for the order of an empty log would serve its tablets without their data.
+TEST_F(RecoveryOrdersTest, AnOrderWithoutItsSegmentsIsRefused) {
+  dead_[3] = {object_entry(1, "a", "1")};
+  const auto refused = [&](const wire::RecoverRequest& request) {
+    const auto reply = ask(Opcode::kRecover, request);
+    EXPECT_THAT(reply.body, HasSubstr("packed_segments must be there, and segments empty"));
+    return reply.status == StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused(part(7)));
+  auto both = packed(part(7));
+  both.segments = part(7).segments;
+  EXPECT_TRUE(refused(both));
+  EXPECT_EQ(state(7), std::nullopt);
+  version_ = wire::kPackedSegments - 1;
+  ASSERT_EQ(recover(part(7)), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
+  EXPECT_EQ(state(7)->objects, 1u);
+}
+
+TEST_F(RecoveryOrdersTest, APartWhoseSegmentsDoNotDecodeFails) {
+  for (uint64_t id = 1; id <= 600; ++id) dead_[id] = {object_entry(1, "a", "1")};
+  auto request = packed(part(7));
+  request.packed_segments.pop_back();
+  ASSERT_EQ(order(Opcode::kRecover, request), StatusCode::kOk);
+  ASSERT_TRUE(reaches(7, RecoveryPhase::kFailed));
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kInvalidArgument));
+  EXPECT_THAT(state(7)->why, HasSubstr("do not decode"));
+  EXPECT_TRUE(nothing_is_left());
+}
+
 TEST_F(RecoveryOrdersTest, OrdersThatCanNeverWorkSayWhy) {
   EXPECT_EQ(order(Opcode::kRecover, wire::Empty{}), StatusCode::kInvalidArgument);
   EXPECT_EQ(order(Opcode::kServeRecovered, wire::Empty{}), StatusCode::kInvalidArgument);
   EXPECT_EQ(order(Opcode::kAbortRecovery, wire::Empty{}), StatusCode::kInvalidArgument);
   EXPECT_EQ(order(Opcode::kGetRecoveryState, wire::Empty{}), StatusCode::kInvalidArgument);
   const auto why = [&](const wire::RecoverRequest& request) {
-    const auto reply = ask(Opcode::kRecover, request);
+    const auto reply = ask(Opcode::kRecover, packed(request));
     EXPECT_EQ(reply.status, StatusCode::kInvalidArgument);
     return reply.body;
   };

@@ -61,6 +61,8 @@ void SegmentFetch::refuse(Status why) {
                                       {"error", why}});
   busy_ = busy_ || why == StatusCode::kRetry;
   why_ = std::move(why);
+  // Other sources have them in other frames. And the first one's may be what was not valid.
+  asks_for_further_ = false;
   ++failures_;
   source_ = (source_ + 1) % segment_.sources.size();
 }
@@ -111,7 +113,7 @@ Task<RpcReply> SegmentFetch::ask(wire::RecoverySource source) {
   request_.frame = source.frame;
   request_.further.clear();
   for (const wire::RecoverySegment* segment : further_) {
-    if (source_ != 0) break;  // another backup has the replicas
+    if (!asks_for_further_) break;
     request_.further.push_back(
         {segment->segment_id, segment->sources.front().frame, segment->length});
   }

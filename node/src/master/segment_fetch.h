@@ -1,6 +1,6 @@
 // Reads the entries of one segment of a dead master's log from backups
-// (wire::RecoveryFetchRequest), page by page, from the first source that has them. The last page may
-// have those of further segments, too.
+// (wire::RecoveryFetchRequest), page by page, from the first source that has them. The last page
+// may have those of further segments, too.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +78,7 @@ class SegmentFetch {
   std::vector<const wire::RecoverySegment*> further_;
   wire::RecoveryFetchRequest request_;
   uint32_t next_offset_ = 0;  // of the page that next() returned
+  bool asks_for_further_ = true;
   uint32_t further_in_page_ = 0;
   size_t further_done_ = 0;
   size_t source_ = 0;      // index of the source that is asked

@@ -33,6 +33,8 @@ constexpr Duration kMostWithoutMemory = 10s;
 constexpr Duration kMostWithoutFrames = 10s;
 constexpr Duration kShortageInterval = 100ms;
 constexpr size_t kBegunAtOnce = 16;
+/// Segments that are unpacked or queued in a turn, which takes about 20 us.
+constexpr size_t kSegmentsAtOnce = 256;
 /// The pause between two rounds over all sources of a segment.
 constexpr Duration kFetchPause = 100ms;
 
@@ -48,7 +50,6 @@ TabletRecovery::TabletRecovery(const RecoveryTools& tools, wire::RecoverRequest 
       log_(tools.store.log()),
       order_(std::move(order)),
       replay_(tools.store, order_.attempt),
-      queue_(order_.segments, log_.options().master_id),
       changed_(reactor_),
       fetched_or_done_(reactor_),
       replaying_(reactor_),
@@ -151,8 +152,11 @@ void TabletRecovery::tell_changed() {
 // ---- steps of the recovery: begin, fetch, replay, commit, undo
 
 Task<void> TabletRecovery::run() {
-  Status status = co_await begin_tablets();
+  Status status = co_await take_segments();
+  if (status.ok()) status = co_await begin_tablets();
   if (status.ok() && any(Fate::kOpen)) status = co_await fetch_all();
+  queue_ = {};
+  order_.segments = {};
   if (status.ok() && any(Fate::kOpen)) {
     enter(RecoveryPhase::kCommitting);
     status = co_await commit();
@@ -174,6 +178,29 @@ Task<void> TabletRecovery::run() {
   log_warn("recovery.part_failed",
            {{"master", order_.master_id}, {"attempt", order_.attempt}, {"error", status_}});
   enter(RecoveryPhase::kFailed);
+}
+
+/// Unpacks the order's segments, some in each turn, and queues them to be fetched.
+Task<Status> TabletRecovery::take_segments() {
+  const std::string packed = std::exchange(order_.packed_segments, {});
+  if (!packed.empty()) {
+    wire::PackedSegments all(packed);
+    order_.segments.reserve(all.left());  // the queue points at them
+    do {
+      if (!all.take(kSegmentsAtOnce, order_.segments)) {
+        co_return Status(StatusCode::kInvalidArgument,
+                         "recover: the order's segments do not decode");
+      }
+      co_await reactor_.sleep(Duration::zero());
+    } while (all.left() > 0);
+  }
+  size_t added = 0;
+  for (const wire::RecoverySegment& segment : order_.segments) {
+    queue_.add(segment);
+    if (++added % kSegmentsAtOnce == 0) co_await reactor_.sleep(Duration::zero());
+  }
+  queue_.start(log_.options().master_id);
+  co_return Status();
 }
 
 /// Begins all tablets. The head is rolled before any of their entries is put into a side segment.
@@ -237,26 +264,23 @@ std::unique_ptr<SegmentFetch> TabletRecovery::next_fetch() {
     again_.pop_front();
     return fetch;
   }
-  const std::vector<const wire::RecoverySegment*> segments = next_segments();
-  if (segments.empty()) return nullptr;
-  return std::make_unique<SegmentFetch>(tools_.rpc, tools_.servers, order_.master_id, segments,
-                                        ranges_of(*segments.front()));
-}
-
-/// Segments of one backup that have the same ranges, and not none.
-std::vector<const wire::RecoverySegment*> TabletRecovery::next_segments() {
+  // Together with the first one are fetched those that have the same ranges.
   const bool few = tablets_.size() <= kMostTabletsAtOnce;
   while (!queue_.empty()) {
-    auto segments = queue_.next(few ? segments_at_once(segments_done_, bytes_fetched_) : 1);
-    const std::vector<HashRange> ranges = ranges_of(*segments.front());
-    const auto others = std::ranges::find_if(
-        segments, [&](const auto* segment) { return ranges_of(*segment) != ranges; });
+    auto segments = queue_.next(few ? segments_at_once(segments_fetched_, bytes_fetched_) : 1);
+    std::vector<HashRange> ranges = ranges_of(*segments.front());
+    const auto others =
+        std::find_if(segments.begin() + 1, segments.end(),
+                     [&](const auto* segment) { return ranges_of(*segment) != ranges; });
     queue_.put_back({others, segments.end()});
     segments.erase(others, segments.end());
-    if (!ranges.empty()) return segments;
+    if (!ranges.empty()) {
+      return std::make_unique<SegmentFetch>(tools_.rpc, tools_.servers, order_.master_id, segments,
+                                            std::move(ranges));
+    }
     segments_done_ += segments.size();
   }
-  return {};
+  return nullptr;
 }
 
 Task<void> TabletRecovery::fetch_some() {
@@ -272,6 +296,7 @@ Task<void> TabletRecovery::fetch_some() {
       const bool here = status_ == StatusCode::kOutOfMemory || status_ == StatusCode::kNoSpace;
       if (!here) failed_segment_ = fetch->segment_id();
     }
+    segments_fetched_ += fetch->fetched();
     segments_done_ += std::max<size_t>(fetch->fetched(), 1);
   }
   --fetchers_;

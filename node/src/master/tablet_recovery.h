@@ -88,12 +88,12 @@ class TabletRecovery {
     Fate fate = Fate::kOpen;
   };
 
+  Task<Status> take_segments();
   Task<Status> begin_tablets();
   Task<Status> fetch_all();
   Task<void> fetch_some();
   std::unique_ptr<SegmentFetch> next_fetch();
   Task<Status> fetch_segment(SegmentFetch& fetch);
-  std::vector<const wire::RecoverySegment*> next_segments();
   static Status take_slice(FetchedPage& page, std::vector<log::EntryView>& slice);
   Task<Status> replay_slice(std::span<const log::EntryView> slice);
   Task<Status> replay_page(FetchedPage page);
@@ -130,6 +130,7 @@ class TabletRecovery {
   uint64_t failed_segment_ = 0;
   FetchQueue queue_;  // of order_.segments
   uint64_t segments_done_ = 0;
+  uint64_t segments_fetched_ = 0;
   uint64_t bytes_fetched_ = 0;
   uint32_t fetchers_ = 0;
   static constexpr size_t kMostTabletsAtOnce = 64;

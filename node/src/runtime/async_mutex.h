@@ -16,7 +16,9 @@ namespace ramcloud {
 /// them.
 class AsyncMutex {
  public:
-  explicit AsyncMutex(Reactor& reactor) : state_(std::make_shared<State>(reactor)) {}
+  /// So many tasks may hold it at the same time.
+  explicit AsyncMutex(Reactor& reactor, size_t holders = 1)
+      : state_(std::make_shared<State>(reactor, holders)) {}
   ~AsyncMutex() { state_->dead = true; }
   AsyncMutex(const AsyncMutex&) = delete;
   AsyncMutex& operator=(const AsyncMutex&) = delete;
@@ -24,9 +26,9 @@ class AsyncMutex {
  private:
   struct Waiter;
   struct State {
-    explicit State(Reactor& r) : reactor(r) {}
+    State(Reactor& r, size_t holders) : reactor(r), free(holders) {}
     Reactor& reactor;
-    bool locked = false;
+    size_t free;
     bool dead = false;
     std::list<Waiter*> waiters;
   };
@@ -56,7 +58,7 @@ class AsyncMutex {
   };
 
   auto lock() { return Waiter(state_); }
-  bool is_locked() const { return state_->locked; }
+  bool is_locked() const { return state_->free == 0; }
 
  private:
   struct Waiter {
@@ -69,9 +71,9 @@ class AsyncMutex {
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
     bool await_ready() {
-      if (state->locked) return false;
-      state->locked = granted = true;
-      return true;
+      if (state->free == 0) return false;
+      --state->free;
+      return granted = true;
     }
     void await_suspend(std::coroutine_handle<> handle) {
       waiting = handle;
@@ -93,7 +95,7 @@ class AsyncMutex {
   /// Hands the lock to the next waiter, which is resumed in a later turn.
   static void unlock(const std::shared_ptr<State>& state) {
     if (state->waiters.empty() || state->dead) {
-      state->locked = false;
+      ++state->free;
       return;
     }
     Waiter* next = state->waiters.front();

@@ -62,7 +62,6 @@ struct ServerNodeOptions {
   Duration restart_grace = 30s;
   bool synced = false;                 // writes are acknowledged when they are on the device
   uint64_t read_bytes_per_second = 0;  // speed of the backup's device; 0: measured at start
-  /// Bytes of dead servers' logs that are replayed each second at most; 0: no limit.
   master::RecoveryLimits recovery;
   CleaningOptions cleaning;
   bool prefault = true;  // touch all memory at start; simulation does without

@@ -1,22 +1,19 @@
 #include "wire/packed_segments.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <utility>
 
 #include "base/leb128.h"
+#include "base/logging.h"
 
 namespace ramcloud::wire {
 namespace {
 
-/// Takes a number that is at most `most`.
-template <typename T>
-bool take(std::string_view& in, T& value, uint64_t most = std::numeric_limits<T>::max()) {
-  uint64_t number = 0;
-  if (!take_leb128(in, number) || number > most) return false;
-  value = static_cast<T>(number);
-  return true;
+constexpr uint32_t kLeastFrameBits = 8;
+
+uint32_t bits_of(uint64_t largest) {
+  return static_cast<uint32_t>(std::bit_width(largest));
 }
 
 std::vector<uint64_t> servers_of(std::span<const RecoverySegment> segments) {
@@ -29,125 +26,28 @@ std::vector<uint64_t> servers_of(std::span<const RecoverySegment> segments) {
   return ids;
 }
 
-bool take_servers(std::string_view& in, std::vector<uint64_t>& ids) {
-  uint64_t count = 0, id = 0;
-  if (!take(in, count, in.size())) return false;
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t more = 0;
-    if (!take(in, more, std::numeric_limits<uint64_t>::max() - id)) return false;
-    ids.push_back(id += more);
-  }
-  return true;
-}
-
-constexpr uint32_t kLeastFrameBits = 8;
-constexpr uint64_t kMostSegments = 1u << 20;
-
-uint32_t bits_of(uint64_t largest) {
-  return static_cast<uint32_t>(std::bit_width(largest));
-}
-
-/// Appends numbers of so many bits each, the lowest bit first.
-class BitWriter {
- public:
-  explicit BitWriter(std::string& out) : out_(out) {}
-  /// At most 32 bits.
-  void put(uint64_t value, uint32_t bits) {
-    held_ |= value << count_;
-    for (count_ += bits; count_ >= 8; count_ -= 8, held_ >>= 8) {
-      out_.push_back(static_cast<char>(held_));
-    }
-  }
-  /// Small numbers take few bits: the width of value + 1 in unary, then its bits after the highest.
-  void put_small(uint64_t value) {
-    const uint32_t width = bits_of(value + 1) - 1;
-    for (uint32_t i = 0; i < width; ++i) put(1, 1);
-    put(0, 1);
-    for (uint32_t i = 0; i < width; ++i) put((value + 1) >> i & 1, 1);
-  }
-  void end() {
-    if (count_ > 0) put(0, 8 - count_);
-  }
-
- private:
-  std::string& out_;
-  uint64_t held_ = 0;
-  uint32_t count_ = 0;  // bits in held_, below 8
-};
-
-class BitReader {
- public:
-  explicit BitReader(std::string_view in) : in_(in) {}
-  /// At most 32 bits.
-  bool take(uint64_t& value, uint32_t bits) {
-    for (; count_ < bits; count_ += 8) {
-      if (in_.empty()) return false;
-      held_ |= uint64_t{static_cast<uint8_t>(in_.front())} << count_;
-      in_.remove_prefix(1);
-    }
-    value = held_ & ((uint64_t{1} << bits) - 1);
-    held_ >>= bits;
-    count_ -= bits;
-    return true;
-  }
-  bool take_small(uint64_t& value) {
-    uint32_t width = 0;
-    uint64_t bit = 1;
-    while (take(bit, 1) && bit == 1) ++width;
-    if (bit == 1 || width >= 64) return false;
-    value = uint64_t{1} << width;
-    for (uint32_t i = 0; i < width; ++i) {
-      if (!take(bit, 1)) return false;
-      value |= bit << i;
-    }
-    --value;
-    return true;
-  }
-  uint64_t bits_left() const { return in_.size() * 8 + count_; }
-  /// Only the rest of the last byte is left, and it is zero.
-  bool at_end() const { return in_.empty() && held_ == 0; }
-
- private:
-  std::string_view in_;
-  uint64_t held_ = 0;
-  uint32_t count_ = 0;
-};
-
-/// Of one segment; the next one has the same, most of the time.
-struct Shape {
-  uint32_t length = 0;
-  uint64_t sources = 0;
-};
-
-bool take_sources(BitReader& in, std::span<const uint64_t> servers, uint32_t frame_bits,
-                  uint64_t count, std::vector<RecoverySource>& sources) {
-  if (count > in.bits_left() / frame_bits) return false;
-  sources.reserve(count);
-  const uint32_t server_bits = bits_of(servers.size());
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t server = 0, frame = 0;
-    if (!in.take(server, server_bits) || server >= servers.size()) return false;
-    if (!in.take(frame, frame_bits)) return false;
-    sources.push_back({servers[server], static_cast<uint32_t>(frame)});
-  }
-  return true;
-}
-
-bool take_shape(BitReader& in, Shape& shape) {
-  uint64_t changed = 0, length = 0;
-  if (!in.take(changed, 1)) return false;
-  if (changed == 0) return true;
-  if (!in.take(length, 32) || !in.take_small(shape.sources)) return false;
-  shape.length = static_cast<uint32_t>(length);
-  return true;
-}
-
 uint32_t frame_bits_of(std::span<const RecoverySegment> segments) {
   uint32_t largest = 0;
   for (const RecoverySegment& segment : segments) {
     for (const RecoverySource& source : segment.sources) largest = std::max(largest, source.frame);
   }
   return std::max(bits_of(largest), kLeastFrameBits);
+}
+
+/// Takes a number that is at most `most`.
+bool take_number(std::string_view& in, uint64_t& value, uint64_t most) {
+  return take_leb128(in, value) && value <= most;
+}
+
+bool take_servers(std::string_view& in, std::vector<uint64_t>& ids) {
+  uint64_t count = 0, id = 0;
+  if (!take_number(in, count, PackedSegments::kMostServers)) return false;
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t more = 0;
+    if (!take_number(in, more, std::numeric_limits<uint64_t>::max() - id)) return false;
+    ids.push_back(id += more);
+  }
+  return true;
 }
 
 }  // namespace
@@ -164,15 +64,18 @@ std::string pack_segments(std::span<const RecoverySegment> segments) {
   const uint32_t server_bits = bits_of(servers.size()), frame_bits = frame_bits_of(segments);
   put_leb128(out, frame_bits);
   BitWriter bits(out);
-  Shape shape;
+  uint32_t length = 0;
+  size_t sources = 0;
   for (const RecoverySegment& segment : segments) {
+    if (segment.segment_id >= above) {
+      fatal("wire.segments_are_not_ordered", {{"segment", segment.segment_id}, {"above", above}});
+    }
     bits.put_small(std::exchange(above, segment.segment_id) - segment.segment_id - 1);
-    const bool same = segment.length == shape.length && segment.sources.size() == shape.sources;
+    const bool same = segment.length == length && segment.sources.size() == sources;
     bits.put(same ? 0 : 1, 1);
     if (!same) {
-      shape = {segment.length, segment.sources.size()};
-      bits.put(shape.length, 32);
-      bits.put_small(shape.sources);
+      bits.put(length = segment.length, 32);
+      bits.put_small(sources = segment.sources.size());
     }
     for (const RecoverySource& source : segment.sources) {
       const auto at = std::ranges::lower_bound(servers, source.server_id) - servers.begin();
@@ -184,25 +87,65 @@ std::string pack_segments(std::span<const RecoverySegment> segments) {
   return out;
 }
 
-bool unpack_segments(std::string_view packed, std::vector<RecoverySegment>& segments) {
-  std::vector<uint64_t> servers;
-  if (!take_servers(packed, servers)) return false;
-  uint64_t count = 0, above = 0;
-  uint32_t frame_bits = 0;
-  if (!take(packed, count, kMostSegments) || !take(packed, above)) return false;
-  if (!take(packed, frame_bits, 32) || frame_bits < kLeastFrameBits) return false;
-  BitReader bits(packed);
-  Shape shape;
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t between = 0;
-    if (!bits.take_small(between) || between >= above || !take_shape(bits, shape)) return false;
-    above -= between + 1;
-    RecoverySegment& segment = segments.emplace_back();
-    segment.segment_id = above;
-    segment.length = shape.length;
-    if (!take_sources(bits, servers, frame_bits, shape.sources, segment.sources)) return false;
+PackedSegments::PackedSegments(std::string_view packed) {
+  ok_ = begin(packed);
+  if (!ok_) left_ = 0;
+}
+
+bool PackedSegments::begin(std::string_view packed) {
+  uint64_t frame_bits = 0;
+  if (!take_servers(packed, servers_)) return false;
+  if (!take_number(packed, left_, kMostSegments)) return false;
+  if (!take_number(packed, above_, std::numeric_limits<uint64_t>::max())) return false;
+  if (!take_number(packed, frame_bits, 32) || frame_bits < kLeastFrameBits) return false;
+  server_bits_ = bits_of(servers_.size());
+  frame_bits_ = static_cast<uint32_t>(frame_bits);
+  bits_ = BitReader(packed);
+  return left_ > 0 || bits_.at_end();
+}
+
+bool PackedSegments::take(size_t most, std::vector<RecoverySegment>& segments) {
+  for (; ok_ && left_ > 0 && most > 0; --left_, --most) {
+    ok_ = take_one(segments.emplace_back());
+    if (ok_ && left_ == 1) ok_ = bits_.at_end();
   }
-  return bits.at_end();
+  return ok_;
+}
+
+bool PackedSegments::take_one(RecoverySegment& segment) {
+  uint64_t between = 0;
+  if (!bits_.take_small(between) || between >= above_ || !take_shape()) return false;
+  above_ -= between + 1;
+  segment.segment_id = above_;
+  segment.length = length_;
+  return take_sources(segment.sources);
+}
+
+/// Length and number of sources, which most segments share with the one before.
+bool PackedSegments::take_shape() {
+  uint64_t changed = 0, length = 0;
+  if (!bits_.take(changed, 1)) return false;
+  if (changed == 0) return true;
+  if (!bits_.take(length, 32) || !bits_.take_small(sources_)) return false;
+  length_ = static_cast<uint32_t>(length);
+  return true;
+}
+
+bool PackedSegments::take_sources(std::vector<RecoverySource>& sources) {
+  if (sources_ > bits_.bits_left() / frame_bits_) return false;
+  sources.reserve(sources_);
+  for (uint64_t i = 0; i < sources_; ++i) {
+    uint64_t server = 0, frame = 0;
+    if (!bits_.take(server, server_bits_) || server >= servers_.size()) return false;
+    if (!bits_.take(frame, frame_bits_)) return false;
+    sources.push_back({servers_[server], static_cast<uint32_t>(frame)});
+  }
+  return true;
+}
+
+bool unpack_segments(std::string_view packed, std::vector<RecoverySegment>& segments) {
+  PackedSegments all(packed);
+  return all.take(all.left(), segments);
 }
 
 }  // namespace ramcloud::wire

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "wire/bits.h"
+
 namespace ramcloud::wire {
 
 /// The first version of the protocol in which the order to recover packs its segments.
@@ -36,11 +38,41 @@ struct RecoverySegment {
   bool operator==(const RecoverySegment&) const = default;
 };
 
-/// Packs segments, which are ordered by falling id: about 10 bytes for one with three sources in a
-/// large cluster, instead of 68. Precondition: at most 2^20 segments.
+/// Packs segments: about 10 bytes for one with three sources in a large cluster, instead of 68.
+/// Precondition: they are ordered by falling id.
 std::string pack_segments(std::span<const RecoverySegment> segments);
 
-/// Appends the segments. False if the bytes are not exactly a list of packed segments.
+/// Packed segments, some at a time.
+class PackedSegments {
+ public:
+  static constexpr uint64_t kMostSegments = 1u << 20;
+  static constexpr uint64_t kMostServers = 1u << 16;
+
+  /// `packed` outlives it.
+  explicit PackedSegments(std::string_view packed);
+  /// How many are left; 0 if the bytes are no packed segments.
+  uint64_t left() const { return left_; }
+  /// Appends the next ones, at most `most`. False: the bytes are no packed segments.
+  [[nodiscard]] bool take(size_t most, std::vector<RecoverySegment>& segments);
+
+ private:
+  bool begin(std::string_view packed);
+  bool take_one(RecoverySegment& segment);
+  bool take_shape();
+  bool take_sources(std::vector<RecoverySource>& sources);
+
+  std::vector<uint64_t> servers_;
+  BitReader bits_{{}};
+  uint32_t server_bits_ = 0;
+  uint32_t frame_bits_ = 0;
+  uint64_t above_ = 0;  // the id of the segment before
+  uint32_t length_ = 0;
+  uint64_t sources_ = 0;
+  uint64_t left_ = 0;
+  bool ok_ = false;
+};
+
+/// Appends all of them. False: the bytes are no packed segments.
 [[nodiscard]] bool unpack_segments(std::string_view packed, std::vector<RecoverySegment>& segments);
 
 }  // namespace ramcloud::wire

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "wire/packed_segments.h"
@@ -136,13 +135,15 @@ struct RecoveryFetchRequest {
   uint32_t max_bytes = 0;  // bytes of entries in the answer; one group always fits
   std::vector<HashRange> ranges;
   /// Further segments. If the first one's entries end in this page, the backup may add those of the
-  /// next ones, as long as it has them in memory. At most kMostFurther.
+  /// next ones, as long as it has them in memory. The first kMostFurther count.
   std::vector<FurtherSegment> further;
   static constexpr size_t kMostFurther = 15;
+  /// About so many bytes of entries are worth a message.
+  static constexpr uint32_t kBytesAtOnce = 128u << 10;
   template <class V>
   void fields(V& v) {
     v(master_id, segment_id, frame, offset, end, max_bytes, ranges);
-    v.since(3, further);
+    v.since(kPackedSegments, further);
   }
 };
 
@@ -217,12 +218,6 @@ struct RecoveryState {
     v.since(2, segments_durable);
   }
 };
-
-/// Unpacks the segments of an order. False: they do not decode.
-[[nodiscard]] inline bool unpack_segments(RecoverRequest& order) {
-  const std::string packed = std::exchange(order.packed_segments, {});
-  return packed.empty() || unpack_segments(packed, order.segments);
-}
 
 /// kGetRecoveryState (coordinator -> recovery master): -> RecoveryState: at once if the phase is
 /// not `known`; otherwise when it changes, or after `wait_ms`. NOT_FOUND: there is no such

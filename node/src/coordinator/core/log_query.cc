@@ -340,8 +340,9 @@ bool LogQuery::all_heard() const {
 FoundLog LogQuery::found() const {
   FoundLog log;
   log.end = latest_;
+  std::vector<wire::RecoverySegment> segments;
   for (const auto& segment : latest_.segments) {
-    wire::RecoverySegment& to_read = log.segments.emplace_back();
+    wire::RecoverySegment& to_read = segments.emplace_back();
     to_read.segment_id = segment.segment_id;
     to_read.length = segment.length;
     log.bytes += segment.length;
@@ -357,7 +358,8 @@ FoundLog LogQuery::found() const {
     }
     for (const Place& place : from) to_read.sources.push_back({place.server_id, place.frame});
   }
-  std::ranges::sort(log.segments, std::ranges::greater(), &wire::RecoverySegment::segment_id);
+  std::ranges::sort(segments, std::ranges::greater(), &wire::RecoverySegment::segment_id);
+  log.dead = std::make_shared<const DeadLog>(std::move(segments));
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
     const log::FoundReplica& replica = decided_.replicas[i];
     if (replica.segment_id != latest_.digest_segment) continue;

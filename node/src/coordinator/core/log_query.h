@@ -18,8 +18,9 @@ namespace ramcloud {
 /// A log that can be recovered.
 struct FoundLog {
   log::LogEnd end;  // known()
-  /// By falling id; their sources are servers that were UP.
-  std::vector<wire::RecoverySegment> segments;
+  /// Their sources are servers that were UP. Not null.
+  std::shared_ptr<const DeadLog> dead =
+      std::make_shared<const DeadLog>(std::vector<wire::RecoverySegment>());
   uint64_t bytes = 0;
   /// The time of the last answer that could have had the deciding digest.
   Time digest_at{};

@@ -308,14 +308,13 @@ Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
     others_begin_.reset();
   }
   const Time not_before = lease_over_at(log);
-  const auto dead_log = std::make_shared<const DeadLog>(log.segments);
   for (PlannedPart& part : plan.parts) {
     wire::RecoverRequest order = order_for(part, log, attempt);
     const uint64_t room = room_for_copies(state_, part.server_id);
     Running& running =
         parts_.emplace_back(RecoveryPart(shared_.reactor, state_, shared_.tablets, shared_.calls,
                                          shared_.orders, shared_.options.part, std::move(part),
-                                         std::move(order), dead_log, [this] { on_part_news(); }),
+                                         std::move(order), log.dead, [this] { on_part_news(); }),
                             frames, room);
     if (running.part.planned().first) first_ = &running.part;
     scope_.spawn(run_part(running, not_before));
@@ -392,9 +391,11 @@ std::vector<RecoveryMaster> Recovery::masters() {
 }
 
 Task<bool> Recovery::split(const RecoveryPlan& plan) {
-  for (const auto& [table_id, at] : plan.splits) {
+  std::map<uint64_t, std::vector<uint64_t>> by_table;
+  for (const auto& [table_id, at] : plan.splits) by_table[table_id].push_back(at);
+  for (auto& [table_id, at] : by_table) {
     RC_SOMETIMES("coordinator.recovery_splits_a_tablet");
-    const Status done = co_await shared_.tablets.split(table_id, at);
+    const Status done = co_await shared_.tablets.split(table_id, std::move(at));
     if (done.ok() || done == StatusCode::kNotFound) continue;
     log_warn("recovery.not_split", {{"master", master_id_}, {"table", table_id}, {"error", done}});
     co_return false;

@@ -6,15 +6,17 @@ Task<Result<wire::RecoveryState>> RecoveryCalls::order(uint64_t server_id,
                                                        wire::RecoverRequest order,
                                                        std::shared_ptr<const DeadLog> log,
                                                        Duration timeout) {
+  const AsyncMutex::Lock turn = co_await ordering_.lock();
   order.term = state_.term;
   // A server of an earlier version does not know packed segments.
   const auto body = [&](uint16_t version) {
+    wire::RecoverRequest whole = order;
     if (version >= wire::kPackedSegments) {
-      order.packed_segments = log->packed;
+      whole.packed_segments = log->packed;
     } else {
-      order.segments = log->segments;
+      whole.segments = log->segments;
     }
-    return wire::encode(order, version);
+    return wire::encode(whole, version);
   };
   RpcReply reply = co_await send(server_id, wire::Opcode::kRecover, order.term, body, timeout);
   if (!reply.ok()) co_return fail(std::move(reply.status));

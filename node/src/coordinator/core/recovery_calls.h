@@ -10,6 +10,7 @@
 #include "coordinator/core/term_claims.h"
 #include "coordinator/metadata/cluster_state.h"
 #include "rpc/rpc.h"
+#include "runtime/async_mutex.h"
 #include "wire/recovery_messages.h"
 
 namespace ramcloud {
@@ -24,8 +25,14 @@ struct DeadLog {
 
 class RecoveryCalls {
  public:
+  /// So many orders to recover are in flight, since each has all segments of a dead master.
+  static constexpr size_t kOrdersAtOnce = 32;
+
   RecoveryCalls(RpcClient& rpc, ClusterState& state, TermClaims& term_claims)
-      : rpc_(rpc), state_(state), term_claims_(term_claims) {}
+      : rpc_(rpc),
+        state_(state),
+        term_claims_(term_claims),
+        ordering_(rpc.reactor(), kOrdersAtOnce) {}
 
   /// Sets the message's term. Errors: those of the server and the transport. UNAVAILABLE: the
   /// server is not UP; RETRY: it refused the term, which is being raised.
@@ -38,7 +45,7 @@ class RecoveryCalls {
     if (!reply.ok()) co_return fail(std::move(reply.status));
     co_return decode_message<Reply>(reply);
   }
-  /// The same for an order of all segments of a dead master; those of `order` are not used.
+  /// The same for an order to recover, with the segments of `log`. It waits for its turn first.
   Task<Result<wire::RecoveryState>> order(uint64_t server_id, wire::RecoverRequest order,
                                           std::shared_ptr<const DeadLog> log, Duration timeout);
 
@@ -48,6 +55,7 @@ class RecoveryCalls {
   RpcClient& rpc_;
   ClusterState& state_;
   TermClaims& term_claims_;
+  AsyncMutex ordering_;
 };
 
 }  // namespace ramcloud

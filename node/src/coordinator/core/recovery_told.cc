@@ -147,7 +147,7 @@ void Recovery::show(Phase phase, std::string waits_for) {
 void Recovery::tell(const FoundLog& log) const {
   log_info("recovery.log_found", {{"master", master_id_},
                                   {"outcome", log::outcome_name(log.end.outcome)},
-                                  {"segments", log.segments.size()},
+                                  {"segments", log.dead->segments.size()},
                                   {"bytes", log.bytes},
                                   {"digest_segment", log.end.digest_segment},
                                   {"safe_version", log.end.safe_version}});
@@ -157,13 +157,13 @@ void Recovery::tell(const FoundLog& log) const {
               {{"master", master_id_},
                {"name", state_.servers.at(master_id_).record.name},
                {"lost", "the data whose loss an operator accepted"},
-               {"segments", log.segments.size()},
+               {"segments", log.dead->segments.size()},
                {"safe_version", log.end.safe_version}});
   }
   if (log.end.outcome != log::LogEnd::Outcome::kTailLost) return;
   RC_SOMETIMES("coordinator.recovers_a_log_whose_tail_is_lost");
   uint32_t length = 0;
-  for (const auto& segment : log.segments) {
+  for (const auto& segment : log.dead->segments) {
     if (segment.segment_id == log.end.digest_segment) length = segment.length;
   }
   log_error("recovery.tail_lost",

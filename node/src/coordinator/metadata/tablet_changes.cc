@@ -12,6 +12,9 @@
 namespace ramcloud {
 namespace {
 
+/// Splits that are tried in one transaction.
+constexpr size_t kMostCutsAtOnce = 512;
+
 Status refused(StatusCode code, const TabletRange& range, std::string_view why) {
   return {code, fmt::format("table {}, {:#x} to {:#x}: {}", range.table_id, range.start_hash,
                             range.end_hash, why)};
@@ -74,22 +77,19 @@ Status check_hand_over(ClusterState& state, std::span<const TabletRecord> tablet
 
 // ---- splitting ----------------------------------------------------------------------------------
 
-Task<Status> TabletChanges::split(uint64_t table_id, uint64_t at) {
-  const AsyncMutex::Lock lock = co_await ledger_.lock();
-  const TabletRange range{table_id, at, at};
-  if (Status may = check_table(state_, range); !may.ok()) co_return may;
-  TableRecord table = state_.tables.at(table_id);
+Status TabletChanges::cut(TableRecord& table, uint64_t at) const {
+  const TabletRange range{table.id, at, at};
   const auto tablet = std::ranges::lower_bound(table.tablets, at, {}, &TabletRecord::end_hash);
-  if (tablet->start_hash == at) co_return StatusCode::kOk;
+  if (tablet->start_hash == at) return {};
   if (state_.up_server(tablet->server_id) != nullptr) {
-    co_return refused(StatusCode::kInvalidArgument, range,
-                      fmt::format("server {}, which has the tablet, is UP", tablet->server_id));
+    return refused(StatusCode::kInvalidArgument, range,
+                   fmt::format("server {}, which has the tablet, is UP", tablet->server_id));
   }
-  size_t all = 1;
-  for (const auto& [id, other] : state_.tables) all += other.tablets.size();
+  size_t all = table.tablets.size() + 1;
+  for (const auto& [id, other] : state_.tables) all += id == table.id ? 0 : other.tablets.size();
   if (all > kMaxTablets) {
-    co_return refused(StatusCode::kInvalidArgument, range,
-                      fmt::format("at most {} tablets in all tables together", kMaxTablets));
+    return refused(StatusCode::kInvalidArgument, range,
+                   fmt::format("at most {} tablets in all tables together", kMaxTablets));
   }
   TabletRecord second = *tablet;
   second.start_hash = at;
@@ -97,9 +97,31 @@ Task<Status> TabletChanges::split(uint64_t table_id, uint64_t at) {
   tablet->end_hash = at - 1;
   table.tablets.insert(std::next(tablet), std::move(second));
   halve_full_chunk(table, at);
-  Status done = co_await writer_.write(lock, std::move(table));
-  if (done.ok()) on_changed_(table_id);
-  co_return done;
+  return {};
+}
+
+Task<Status> TabletChanges::split(uint64_t table_id, std::vector<uint64_t> at) {
+  const AsyncMutex::Lock lock = co_await ledger_.lock();
+  for (std::span<const uint64_t> left(at); !left.empty();) {
+    if (Status may = check_table(state_, {table_id, left[0], left[0]}); !may.ok()) co_return may;
+    TableRecord table;
+    // A change of chunks must not end half done, so as many as fit into one transaction.
+    size_t count = std::min(left.size(), kMostCutsAtOnce) * 2;
+    do {
+      count = (count + 1) / 2;
+      table = state_.tables.at(table_id);
+      for (const uint64_t hash : left.first(count)) {
+        if (Status may = cut(table, hash); !may.ok()) co_return may;
+      }
+    } while (count > 1 && !writer_.fits(table));
+    if (count > 1) RC_SOMETIMES("coordinator.splits_share_a_transaction");
+    left = left.subspan(count);
+    const bool changed = table.tablets.size() > state_.tables.at(table_id).tablets.size();
+    Status done = co_await writer_.write(lock, std::move(table));
+    if (!done.ok()) co_return done;
+    if (changed) on_changed_(table_id);
+  }
+  co_return StatusCode::kOk;
 }
 
 // ---- an attempt begins --------------------------------------------------------------------------

@@ -38,9 +38,10 @@ class TabletChanges {
                 std::function<void(uint64_t table_id)> on_changed)
       : state_(state), ledger_(ledger), writer_(writer), on_changed_(std::move(on_changed)) {}
 
-  /// Splits a tablet at this hash. INVALID_ARGUMENT: its server is UP and would have to be told, or
-  /// there would be too many tablets.
-  Task<Status> split(uint64_t table_id, uint64_t at);
+  /// Splits tablets of a table at these hashes, in as few transactions as they fit into.
+  /// INVALID_ARGUMENT: the server of one is UP and would have to be told, or there would be too
+  /// many tablets. After an error some may be split.
+  Task<Status> split(uint64_t table_id, std::vector<uint64_t> at);
   /// Records that an attempt to recover these tablets begins. WRONG_VERSION: the attempt is not
   /// higher than all before. INVALID_ARGUMENT: one of them belongs to a server that is UP; nothing
   /// is done then.
@@ -56,6 +57,7 @@ class TabletChanges {
   };
   class Batch;
   Task<void> hand_over_waiting(const AsyncMutex::Lock& lock);
+  Status cut(TableRecord& table, uint64_t at) const;
   Status mark(TableRecord& table, const TabletRange& range, uint64_t attempt) const;
 
   ClusterState& state_;

@@ -74,7 +74,7 @@ class TabletChangesTest : public ::testing::Test {
     }
   }
   StatusCode split(uint64_t table_id, uint64_t at) {
-    return code(cluster.wait_for(changes.split(table_id, at)));
+    return code(cluster.wait_for(changes.split(table_id, {at})));
   }
   StatusCode recover(std::vector<TabletRange> ranges, uint64_t attempt) {
     return code(cluster.wait_for(changes.set_recovering(std::move(ranges), attempt)));
@@ -250,6 +250,54 @@ TEST_F(TabletChangesTest, NothingIsPromisedThatIsNotDurable) {
     EXPECT_EQ(status.code(), StatusCode::kNotLeader);
   }
   EXPECT_EQ(tablet(2, 0).server_id, 4u);
+}
+
+/// A recovery by a thousand masters needs a thousand tablets.
+TEST_F(TabletChangesTest, ManySplitsShareTransactions) {
+  std::vector<uint64_t> at;
+  for (uint64_t i = 1; i < 1024; ++i) at.push_back(i << 54);
+  at.push_back(kHalf);  // once more
+  const uint64_t before = commits();
+  ASSERT_EQ(code(cluster.wait_for(changes.split(2, at))), StatusCode::kOk);
+  EXPECT_LE(commits() - before, 4u);
+  const TableRecord& table = state.tables.at(2);
+  ASSERT_EQ(table.tablets.size(), 1024u);
+  for (uint64_t i = 0; i < 1024; ++i) EXPECT_EQ(table.tablets[i].start_hash, i << 54);
+  for (auto chunk = table.chunks.begin(); chunk != table.chunks.end(); ++chunk) {
+    const auto next = std::next(chunk);
+    const uint64_t end = next == table.chunks.end() ? kLast : next->first - 1;
+    EXPECT_LE(std::ranges::count_if(table.tablets,
+                                    [&](const auto& t) {
+                                      return chunk->first <= t.start_hash && t.start_hash <= end;
+                                    }),
+              static_cast<int64_t>(kMostTabletsInAChunk));
+  }
+}
+
+/// No transaction leaves a hole: after each of them another leader may read the table.
+TEST_F(TabletChangesTest, SplitsThatNeedSeveralTransactionsAreWholeAfterEach) {
+  size_t transactions = 0;
+  store.set_probe([&](SimMetadata::Point point, const MetadataTransaction&) {
+    if (point == SimMetadata::Point::kBefore) return;
+    ++transactions;
+    const auto stored = read_cluster_state(cluster.metadata.records);
+    ASSERT_TRUE(stored.has_value()) << stored.error().to_string();
+    const auto& tablets = stored->tables.at(2).tablets;
+    uint64_t begin = 0;
+    for (const TabletRecord& tablet : tablets) {
+      EXPECT_EQ(tablet.start_hash, begin);
+      begin = tablet.end_hash + 1;
+    }
+    EXPECT_EQ(begin, 0u) << "up to the last hash";
+    EXPECT_TRUE(stored->tables.at(2).strays.empty());
+  });
+  TableWriter small(state, ledger, 7);
+  TabletChanges few(state, ledger, small, [](uint64_t) {});
+  std::vector<uint64_t> at;
+  for (uint64_t i = 1; i < 256; ++i) at.push_back(i << 56);
+  ASSERT_EQ(code(cluster.wait_for(few.split(2, at))), StatusCode::kOk);
+  EXPECT_GT(transactions, 3u);
+  EXPECT_EQ(state.tables.at(2).tablets.size(), 256u);
 }
 
 /// A small record, however many tablets the table has.

@@ -20,6 +20,7 @@ namespace ramcloud::master::testing {
 template <typename Replies>
 class MasterFixture : public ::testing::Test {
  protected:
+  uint16_t version_ = wire::kVersionMax;  // of the protocol
   /// `durable_at_once`: if false, nothing becomes durable until the test calls parts_.replicator.
   /// `cleaner_segments`: reserved for survivors.
   MasterFixture(uint32_t segments, bool durable_at_once, uint32_t cleaner_segments = 0)
@@ -37,7 +38,7 @@ class MasterFixture : public ::testing::Test {
     header.opcode = static_cast<uint16_t>(opcode);
     ReplyHandle handle;
     handle.call_id = ++last_call_;
-    handle.version = wire::kVersionMax;
+    handle.version = version_;
     registry_.on_request(handle, header, body);
     return last_call_;
   }

@@ -149,7 +149,7 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
 
   template <typename Message>
   uint64_t post(wire::Opcode opcode, const Message& message) {
-    return MasterFixture::send(opcode, wire::encode(message, wire::kVersionMax));
+    return MasterFixture::send(opcode, wire::encode(message, version_));
   }
   template <typename Message>
   ramcloud::testing::RecordedReplies::Reply ask(wire::Opcode opcode, const Message& message) {
@@ -179,8 +179,13 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
     std::ranges::reverse(request.segments);
     return request;
   }
+  static wire::RecoverRequest packed(wire::RecoverRequest request) {
+    request.packed_segments = wire::pack_segments(std::exchange(request.segments, {}));
+    return request;
+  }
   StatusCode recover(const wire::RecoverRequest& request) {
-    return order(wire::Opcode::kRecover, request);
+    const bool packs = version_ >= wire::kPackedSegments;
+    return order(wire::Opcode::kRecover, packs ? packed(request) : request);
   }
   StatusCode serve(uint64_t attempt, const std::vector<wire::HashRange>& ranges = {kWholeTable},
                    uint64_t revision = 5) {
@@ -202,7 +207,7 @@ class RecoveryFixture : public MasterFixture<ramcloud::testing::RecordedReplies>
     if (reply.status == StatusCode::kNotFound) return std::nullopt;
     EXPECT_EQ(reply.status, StatusCode::kOk);
     wire::RecoveryState state;
-    EXPECT_TRUE(wire::decode(reply.body, wire::kVersionMax, state));
+    EXPECT_TRUE(wire::decode(reply.body, version_, state));
     return state;
   }
   bool reaches(uint64_t attempt, wire::RecoveryPhase phase) {

@@ -83,7 +83,11 @@ void FakeRecovery::give_up(const wire::HashRange& range, uint64_t below) {
 void FakeRecovery::on_recover(const Request& r) {
   wire::RecoverRequest asked;
   if (!take(r, wire::Opcode::kRecover, asked)) return;
-  if (!wire::unpack_segments(asked)) violation = "packed segments that do not decode";
+  const std::string packed = std::exchange(asked.packed_segments, {});
+  if (packed.empty() != (r.reply.version < wire::kPackedSegments) ||
+      (!packed.empty() && !wire::unpack_segments(packed, asked.segments))) {
+    violation = "an order whose segments are not packed as its version demands";
+  }
   if (hold_orders) return;
   const std::pair key{asked.master_id, asked.attempt};
   for (const auto& [other, job] : jobs) {

@@ -423,7 +423,7 @@ TEST_P(MetadataStoreTest, TabletsAreWrittenInStepsHandedOverAtOnceAndRemoved) {
   second.open(win(*store_, "second"));
   ASSERT_TRUE(run_task(reactor_, second.changes.set_recovering({{1, 0, kLast}}, 7)).ok());
   const uint64_t end = second.state.tables.at(1).tablets[0].end_hash;
-  ASSERT_TRUE(run_task(reactor_, second.changes.split(1, end / 2 + 1)).ok());
+  ASSERT_TRUE(run_task(reactor_, second.changes.split(1, {end / 2 + 1})).ok());
   EXPECT_EQ(run_task(reactor_, second.changes.hand_over({{1, 0, end}, 1, 9, 6})).code(),
             StatusCode::kWrongVersion);
   ASSERT_TRUE(run_task(reactor_, second.changes.hand_over({{1, 0, end}, 1, 9, 7})).ok());
