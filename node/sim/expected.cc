@@ -23,8 +23,6 @@ constexpr Expected kExpected[] = {
     {"backup.bytes_come_twice", kSeeds | kBackups},
     {"backup.knows_an_older_list_than_the_master", kSeeds | kRestarts | kBackups | kFailover},
     {"backup.recreation_is_made_visible", kBackups},
-    {"backup.recovery_fetch_has_several_segments", kRecovery},
-    {"backup.recovery_fetch_reads_ahead", kRecovery},
     {"cleaner.looks_at_all_for_dead_tombstones", kCleaning},
     {"cleaner.pass_is_over", kCleaning},
     {"client.asks_for_a_newer_map", kSeeds},

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/sometimes.h"
 #include "base/testing/sanitizer.h"
 #include "sim/expected.h"
 #include "sim/scenario.h"
@@ -57,6 +58,39 @@ TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
     EXPECT_EQ(verdicts(), 1u);
     expect_sound();
   }
+}
+
+/// Of a log of many short segments, also with backups and recovery masters that know only version 2
+/// of the protocol.
+TEST_F(RecoveryClusterSim, SeveralSegmentsAreFetchedAtOnce) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed,
+           .servers = 4,
+           .former_servers = static_cast<uint32_t>(seed % 4),
+           .cleaning = server::CleaningLevels::kOff,
+           .log_bytes = 192u << 20,
+           .recovery_fetches = 2,
+           .volume = 16},
+          1);
+    const uint64_t master = owner("t");
+    for (uint32_t i = 0; i < 60; ++i) {
+      fill("t", 0, 2, 100 + i);  // again and again
+      fill("t", 10 + 5 * i, 5, 100);
+      ASSERT_EQ(cluster().server(place_of(master)).parts().store->log().roll_head(),
+                StatusCode::kOk);
+    }
+    remove("t", 10, 3);
+    kill(master);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 2);
+    expect_absent("t", 10, 3);
+    expect_filled("t", 13, 297);
+    expect_sound();
+  }
+  const auto reached = sometimes_counts();
+  EXPECT_TRUE(reached.contains("backup.recovery_fetch_has_several_segments"));
+  EXPECT_TRUE(reached.contains("backup.recovery_fetch_reads_ahead"));
 }
 
 /// The replica of a holder that was cut off from its master does not count: the master continued
