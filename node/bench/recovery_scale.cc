@@ -230,7 +230,7 @@ Coordinator coordinate(const Options& options, int64_t masters,
     if (!wire::unpack_segments(packed, unpacked)) std::exit(1);
     master::FetchQueue queue;
     for (const auto& segment : unpacked) queue.add(segment);
-    queue.start(1);
+    queue.start(1, master::RecoveryLimits().fetches);
   });
   return took;
 }
@@ -422,7 +422,7 @@ void Model::order(uint32_t master, double now) {
   if (server.queue) return;
   server.queue.emplace();
   for (const auto& segment : log_) server.queue->add(segment);
-  server.queue->start(options_.one_order ? kDead : master);
+  server.queue->start(options_.one_order ? kDead : master, master::RecoveryLimits().fetches);
   const auto bytes = static_cast<double>(coordinator_.order_bytes);
   const double each =
       std::max(coordinator_.encode / static_cast<double>(coordinator_.parts.size()) +

@@ -40,7 +40,9 @@ class PageBuilder {
     const auto& entries = segment.pieces[piece_].entries;
     entry_ = static_cast<size_t>(
         std::ranges::lower_bound(entries, offset, {}, &IndexedEntry::offset) - entries.begin());
-    page_.reserve(begin_ + std::min(max_bytes, segment.whole_bytes() - offset));
+    if (first == FirstGroup::kAlways) {
+      page_.reserve(begin_ + std::min(max_bytes, segment.whole_bytes() - offset));
+    }
   }
   /// Looks at entries and copies them, for about the time that copying `work` bytes takes. False:
   /// the page is complete.
@@ -50,6 +52,8 @@ class PageBuilder {
   uint32_t entries() const { return count_; }
   /// Few entries are looked at.
   bool is_small() const { return by_hash_ || segment_.by_hash.size() <= kMostByHash; }
+  /// What it took so far, in bytes that could have been copied.
+  uint32_t work() const { return looks_ * kLook + static_cast<uint32_t>(added()); }
   /// The entries of the first group alone exceed an answer.
   bool too_large() const { return too_large_; }
 
@@ -78,6 +82,7 @@ class PageBuilder {
   std::vector<IndexedEntry> found_;  // if by_hash_: the entries from next_offset_ on that match
   size_t piece_ = 0;                 // otherwise
   size_t entry_ = 0;                 // index in found_, or in the piece
+  uint32_t looks_ = 0;               // at entries, by hash
   uint32_t count_ = 0;
   bool too_large_ = false;
   std::string& page_;
@@ -95,6 +100,7 @@ bool PageBuilder::look_by_hash() {
   if (looks > kMostByHash || looks > segment_.by_hash.size() / 4) return false;
   RC_SOMETIMES("backup.recovery_fetch_looks_by_hash");
   by_hash_ = true;
+  looks_ = static_cast<uint32_t>(looks);
   for (size_t byte = 0; byte < bytes.size(); ++byte) {
     if (!bytes[byte]) continue;
     for (uint32_t i = segment_.begin_of[byte]; i < segment_.begin_of[byte + 1]; ++i) {
@@ -232,7 +238,9 @@ Result<FetchService::Fetch> FetchService::check(wire::RecoveryFetchRequest asked
 Task<void> FetchService::answer(Fetch fetch) {
   const Status status = co_await answer_page(fetch);
   --fetches_;
-  if (!status.ok()) reply_error(transport_, fetch.reply, status, kRetryAfterUs);
+  if (!status.ok()) co_return reply_error(transport_, fetch.reply, status, kRetryAfterUs);
+  // For the next requests: other recovery masters want the same segments.
+  co_await segments_.read_ahead(std::move(fetch.further));
 }
 
 Status FetchService::damage(const Fetch& fetch, const IndexedSegment& segment) const {
@@ -270,7 +278,7 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
   }
   page.entries = builder.entries();
   page.next_offset = builder.next_offset();
-  co_await add_further(fetch, page);
+  if (page.next_offset == fetch.key.end) co_await add_further(fetch, page);
   const wire::RecoveryFetchReply head{.bytes = static_cast<uint32_t>(page.bytes.size()),
                                       .entries = page.entries,
                                       .next_offset = page.next_offset,
@@ -281,37 +289,32 @@ Task<Status> FetchService::answer_page(const Fetch& fetch) {
   co_return Status();
 }
 
-/// Adds the entries of whole further segments that are in memory. The others are read for the next
-/// requests: other recovery masters want the same ones.
+/// Adds the entries of whole further segments that are in memory.
 Task<void> FetchService::add_further(const Fetch& fetch, Page& page) {
-  bool adds = page.next_offset == fetch.key.end;
+  uint32_t work = 0;
   for (const IndexedSegments::Key& key : fetch.further) {
-    if (!segments_.read_ahead(key)) break;
-    if (adds) adds = co_await add_whole(key, fetch, page);
+    const size_t before = page.bytes.size();
+    const IndexedSegments::Segment segment = segments_.in_memory(key);
+    const bool has_room = before < std::min(kMostBeforeFurther, fetch.max_bytes);
+    if (!has_room || segment == nullptr || segment->whole_bytes() < key.end) co_return;
+    PageBuilder builder(*segment, fetch.ranges, 0, fetch.max_bytes - static_cast<uint32_t>(before),
+                        PageBuilder::FirstGroup::kIfItFits, page.bytes);
+    // Many entries would be looked at.
+    if (!builder.is_small()) co_return;
+    while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
+    if (builder.next_offset() < key.end) {
+      page.bytes.resize(before);
+      co_return;
+    }
+    RC_SOMETIMES("backup.recovery_fetch_has_several_segments");
+    segments_.note_used(key);
+    page.entries += builder.entries();
+    ++page.further;
+    work += builder.work();
+    if (work < kScanSlice) continue;
+    work = 0;
     co_await reactor_.sleep(Duration{});
   }
-}
-
-/// False: the segment is not in memory, not whole, or does not fit into the page, or many of its
-/// entries would be looked at.
-Task<bool> FetchService::add_whole(const IndexedSegments::Key& key, const Fetch& fetch,
-                                   Page& page) {
-  const IndexedSegments::Segment segment = segments_.in_memory(key);
-  const size_t before = page.bytes.size();
-  const bool has_room = before < std::min(kMostBeforeFurther, fetch.max_bytes);
-  if (!has_room || segment == nullptr || segment->whole_bytes() < key.end) co_return false;
-  PageBuilder builder(*segment, fetch.ranges, 0, fetch.max_bytes - static_cast<uint32_t>(before),
-                      PageBuilder::FirstGroup::kIfItFits, page.bytes);
-  if (!builder.is_small()) co_return false;
-  while (builder.step(kScanSlice)) co_await reactor_.sleep(Duration{});
-  if (builder.next_offset() < key.end) {
-    page.bytes.resize(before);
-    co_return false;
-  }
-  RC_SOMETIMES("backup.recovery_fetch_has_several_segments");
-  page.entries += builder.entries();
-  ++page.further;
-  co_return true;
 }
 
 }  // namespace ramcloud

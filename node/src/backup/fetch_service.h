@@ -59,7 +59,6 @@ class FetchService {
   Task<void> answer(Fetch fetch);
   Task<Status> answer_page(const Fetch& fetch);
   Task<void> add_further(const Fetch& fetch, Page& page);
-  Task<bool> add_whole(const IndexedSegments::Key& key, const Fetch& fetch, Page& page);
   Status damage(const Fetch& fetch, const IndexedSegment& segment) const;
 
   Reactor& reactor_;

@@ -84,9 +84,22 @@ IndexedSegments::IndexedSegments(Reactor& reactor, FrameStore& frames, uint64_t 
       timer_(reactor, [this] { drop_unused(); }),
       scope_(reactor) {}
 
-IndexedSegments::KeptList::iterator IndexedSegments::find(const Key& key) {
+IndexedSegments::KeptList::const_iterator IndexedSegments::find(const Key& key) const {
   return std::ranges::find_if(
       kept_, [&](const auto& kept) { return kept->key == key && !kept->forgotten; });
+}
+
+/// The segment, if it is there, becomes the one that was used last. kNamed: it still counts as one
+/// that nobody asked for.
+std::shared_ptr<IndexedSegments::Kept> IndexedSegments::touch(const Key& key, Use use) {
+  const auto found = find(key);
+  if (found == kept_.end()) return nullptr;
+  const std::shared_ptr<Kept> kept = *found;
+  kept_.splice(kept_.begin(), kept_, found);
+  kept->ahead = kept->ahead && use == Use::kNamed;
+  kept->used = reactor_.clock().now();
+  if (!timer_.running()) timer_.start_after(kKeptFor);
+  return kept;
 }
 
 uint64_t IndexedSegments::ahead_bytes() const {
@@ -107,14 +120,7 @@ std::shared_ptr<IndexedSegments::Kept> IndexedSegments::begin(const Key& key, ui
 
 /// The segment, which is in memory or is being read; null: there is no room.
 std::shared_ptr<IndexedSegments::Kept> IndexedSegments::use(const Key& key) {
-  if (const auto found = find(key); found != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, found);
-    const std::shared_ptr<Kept>& kept = *found;
-    kept->ahead = false;
-    kept->used = reactor_.clock().now();
-    if (!timer_.running()) timer_.start_after(kKeptFor);
-    return kept;
-  }
+  if (auto kept = touch(key, Use::kRead)) return kept;
   const uint64_t most = key.end + most_index_bytes(key.end);
   if (!make_room(most)) {
     RC_SOMETIMES("backup.recovery_fetches_wait_for_room");
@@ -135,14 +141,13 @@ Task<Result<IndexedSegments::Segment>> IndexedSegments::get(Key key) {
   co_return Segment(kept->segment);
 }
 
-IndexedSegments::Segment IndexedSegments::in_memory(const Key& key) {
+IndexedSegments::Segment IndexedSegments::in_memory(const Key& key) const {
   const auto found = find(key);
-  if (found == kept_.end() || (*found)->reading) return nullptr;
-  return use(key)->segment;
+  return found == kept_.end() ? nullptr : Segment((*found)->segment);
 }
 
-bool IndexedSegments::read_ahead(const Key& key) {
-  if (find(key) != kept_.end()) return true;
+/// False: there is no room.
+bool IndexedSegments::begin_ahead(const Key& key) {
   const uint64_t most = key.end + most_index_bytes(key.end);
   if (ahead_bytes() + most > room_ / 4 || !make_room(most)) return false;
   RC_SOMETIMES("backup.recovery_fetch_reads_ahead");
@@ -150,6 +155,16 @@ bool IndexedSegments::read_ahead(const Key& key) {
   kept->ahead = true;
   scope_.spawn(load(std::move(kept)));
   return true;
+}
+
+Task<void> IndexedSegments::read_ahead(std::vector<Key> keys) {
+  // Those that are there must not make room for the others.
+  for (const Key& key : keys) (void)touch(key, Use::kNamed);
+  for (const Key& key : keys) {
+    if (find(key) != kept_.end()) continue;
+    if (!begin_ahead(key)) co_return;
+    co_await reactor_.sleep(Duration{});  // it takes memory from the system
+  }
 }
 
 void IndexedSegments::forget(const Key& key) {

@@ -85,11 +85,13 @@ class IndexedSegments {
 
   /// RETRY: segments in use take all room. IO_ERROR. A damaged segment is not an error here.
   Task<Result<Segment>> get(Key key);
-  /// The segment, if it is in memory; null otherwise.
-  Segment in_memory(const Key& key);
-  /// Begins to read a segment that nobody waits for, unless it is there. False: such segments have
-  /// a quarter of the room already, or those in use leave none.
-  bool read_ahead(const Key& key);
+  /// The segment, if it is in memory; null otherwise. Its use does not count.
+  Segment in_memory(const Key& key) const;
+  /// Entries of the segment were used.
+  void note_used(const Key& key) { (void)touch(key, Use::kRead); }
+  /// Begins to read segments that nobody waits for, one after the other, those that are not there.
+  /// Such segments take at most a quarter of the room.
+  Task<void> read_ahead(std::vector<Key> keys);
   /// Forgets a segment: the next get() reads it from the device again.
   void forget(const Key& key);
 
@@ -111,7 +113,10 @@ class IndexedSegments {
     bool ahead = false;  // nobody has asked for it
   };
   using KeptList = std::list<std::shared_ptr<Kept>>;
-  KeptList::iterator find(const Key& key);
+  enum class Use : uint8_t { kNamed, kRead };
+  KeptList::const_iterator find(const Key& key) const;
+  std::shared_ptr<Kept> touch(const Key& key, Use use);
+  bool begin_ahead(const Key& key);
   std::shared_ptr<Kept> use(const Key& key);
   std::shared_ptr<Kept> begin(const Key& key, uint64_t most);
   uint64_t ahead_bytes() const;

@@ -41,7 +41,8 @@ void FetchQueue::add(const wire::RecoverySegment& segment) {
   ++left_;
 }
 
-void FetchQueue::start(uint64_t own_id) {
+void FetchQueue::start(uint64_t own_id, uint32_t fetchers) {
+  fetchers_ = fetchers;
   const size_t n = backups_.size();
   at_ = backups_.begin();
   if (n > 0) std::advance(at_, own_id % n * stride(n) % n);
@@ -54,10 +55,16 @@ std::vector<const wire::RecoverySegment*> FetchQueue::next(size_t most) {
   };
   if (empty()) return taken;
   while (at_->second.empty()) turn();
+  most = at_->second.slow ? 1 : std::min(most, (left_ + fetchers_ - 1) / fetchers_);
   while (taken.size() < most && !at_->second.empty()) taken.push_back(at_->second.take());
   turn();
   left_ -= taken.size();
   return taken;
+}
+
+void FetchQueue::slow_down(uint64_t server_id) {
+  const auto backup = backups_.find(server_id);
+  if (backup != backups_.end()) backup->second.slow = true;
 }
 
 void FetchQueue::put_back(std::span<const wire::RecoverySegment* const> segments) {

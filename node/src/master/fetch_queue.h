@@ -30,10 +30,12 @@ class FetchQueue {
 
   /// By falling id. The segment outlives this, and stays where it is.
   void add(const wire::RecoverySegment& segment);
-  /// Call it after the last add().
-  void start(uint64_t own_id);
+  /// Call it after the last add(). `fetchers` share what is left at the end.
+  void start(uint64_t own_id, uint32_t fetchers);
 
   bool empty() const { return left_ == 0; }
+  /// Its segments are taken one at a time from now on.
+  void slow_down(uint64_t server_id);
   /// Up to `most` segments of the backup whose turn it is, the newest first; none if no segment is
   /// left. Precondition: most > 0.
   std::vector<const wire::RecoverySegment*> next(size_t most);
@@ -49,10 +51,12 @@ class FetchQueue {
     std::vector<Segment> segments;  // by falling id
     size_t next = 0;
     std::vector<Segment> back;  // were put back, the next one last
+    bool slow = false;
   };
   std::map<uint64_t, Backup> backups_;            // by id
   std::map<uint64_t, Backup>::iterator at_ = {};  // whose turn it is
-  size_t left_ = 0;                               // segments
+  uint32_t fetchers_ = 1;
+  size_t left_ = 0;  // segments
 };
 
 }  // namespace ramcloud::master

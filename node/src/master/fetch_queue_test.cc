@@ -30,7 +30,7 @@ std::vector<uint64_t> ids(const Segments& segments) {
 FetchQueue queue_of(const std::vector<wire::RecoverySegment>& log, uint64_t own_id) {
   FetchQueue queue;
   for (const auto& segment : std::views::reverse(log)) queue.add(segment);
-  queue.start(own_id);
+  queue.start(own_id, 1);
   return queue;
 }
 
@@ -139,6 +139,30 @@ TEST(FetchQueue, WhatIsPutBackIsTheNextOfItsBackup) {
   EXPECT_THAT(ids(queue.next(1)), ElementsAre(3));
   EXPECT_THAT(ids(queue.next(1)), ElementsAre(1));
   EXPECT_TRUE(queue.empty());
+}
+
+TEST(FetchQueue, OfASlowBackupOneAtATimeIsTaken) {
+  const std::vector<wire::RecoverySegment> log = {segment(1, {{5, 0}}), segment(2, {{5, 1}}),
+                                                  segment(3, {{7, 0}}), segment(4, {{7, 1}})};
+  FetchQueue queue = queue_of(log, 2);
+  queue.slow_down(5);
+  EXPECT_THAT(ids(queue.next(9)), ElementsAre(2));
+  EXPECT_THAT(ids(queue.next(9)), ElementsAre(4, 3));
+  EXPECT_THAT(ids(queue.next(9)), ElementsAre(1));
+}
+
+TEST(FetchQueue, FetchersShareTheLastOnes) {
+  std::vector<wire::RecoverySegment> log;
+  for (uint64_t id = 1; id <= 20; ++id) log.push_back(segment(id, {{5, 0}}));
+  FetchQueue queue;
+  for (const auto& segment : std::views::reverse(log)) queue.add(segment);
+  queue.start(2, 4);
+  EXPECT_EQ(queue.next(16).size(), 5u);
+  EXPECT_EQ(queue.next(16).size(), 4u);
+  EXPECT_EQ(queue.next(16).size(), 3u);
+  EXPECT_EQ(queue.next(16).size(), 2u);
+  EXPECT_EQ(queue.next(2).size(), 2u);
+  EXPECT_EQ(queue.next(16).size(), 1u);
 }
 
 TEST(FetchQueue, AsManyAtOnceAsHaveAFewEntries) {

@@ -172,17 +172,19 @@ void RecoveryOrders::on_recover(const Request& request) {
   }
   Status status = servers_.check_term(order.term);
   const uint64_t master_id = order.master_id, attempt = order.attempt;
-  if (status.ok() && find(master_id, attempt) == nullptr) status = begin(order);
+  Part part = find(master_id, attempt);
+  if (status.ok() && part == nullptr) status = begin(order, part);
   if (!status.ok()) return refuse(request.reply, status);
-  reply_message(transport_, request.reply, find(master_id, attempt)->state());
+  reply_message(transport_, request.reply, part->state());
 }
 
-Status RecoveryOrders::begin(wire::RecoverRequest& order) {
+/// OK: `part` has begun. It may be over, and forgotten, already.
+Status RecoveryOrders::begin(wire::RecoverRequest& order, Part& part) {
   RC_RETURN_IF_ERROR(check_order(order));
   RC_RETURN_IF_ERROR(check_attempt(order.master_id, order.attempt));
-  for (const auto& [attempt, part] : parts_) {
+  for (const auto& [attempt, other] : parts_) {
     if (attempt >= order.attempt) continue;
-    part->give_up([&](const HashRange& range) {
+    other->give_up([&](const HashRange& range) {
       return std::ranges::any_of(order.tablets, [&](const wire::LostTablet& lost) {
         return range.table_id == lost.range.table_id && range.start_hash <= lost.range.end_hash &&
                lost.range.start_hash <= range.end_hash;
@@ -190,8 +192,8 @@ Status RecoveryOrders::begin(wire::RecoverRequest& order) {
     });
   }
   for (const wire::LostTablet& lost : order.tablets) {
-    for (const auto& [attempt, part] : parts_) {
-      if (!part->overlaps(lost.range)) continue;
+    for (const auto& [attempt, other] : parts_) {
+      if (!other->overlaps(lost.range)) continue;
       return {StatusCode::kStaleTerm,
               fmt::format("recover: attempt {} has {} already", attempt, text(lost.range))};
     }
@@ -207,7 +209,7 @@ Status RecoveryOrders::begin(wire::RecoverRequest& order) {
                                    {"tablets", order.tablets.size()},
                                    {"segments", segments_in(order)}});
   const uint64_t attempt = order.attempt;
-  const Part part = std::make_shared<TabletRecovery>(tools(), std::move(order));
+  part = std::make_shared<TabletRecovery>(tools(), std::move(order));
   parts_.emplace(attempt, part);
   tasks_.spawn(run(part));
   RC_FAILPOINT("master.recovery.begun");

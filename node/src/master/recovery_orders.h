@@ -50,7 +50,7 @@ class RecoveryOrders {
   void on_serve(const Request& request);
   void on_abort(const Request& request);
 
-  Status begin(wire::RecoverRequest& order);
+  Status begin(wire::RecoverRequest& order, Part& part);
   Status check_attempt(uint64_t master_id, uint64_t attempt) const;
   void note_attempt(uint64_t master_id, uint64_t attempt);
   Status check_serve(const wire::ServeRecoveredRequest& order) const;

@@ -58,11 +58,13 @@ class SegmentFetch {
   /// The next page. RETRY: no source has sent it so far; fetch other segments before the next call.
   /// Other errors: no source can send it; the error is the last source's.
   Task<Result<FetchedPage>> next();
-  uint64_t segment_id() const { return segment_.segment_id; }
+  const wire::RecoverySegment& segment() const { return segment_; }
   /// The page was used: continue after it.
   void accept();
   /// Whole segments whose entries were used.
   size_t fetched() const { return done() ? 1 + further_done_ : 0; }
+  /// The first source refused, or did not answer.
+  bool first_source_failed() const { return !asks_for_further_; }
   /// Further segments that were not fetched. They are not asked for any more.
   std::vector<const wire::RecoverySegment*> take_unfetched();
   /// The page was not valid: next() asks the next source for it.

@@ -152,8 +152,7 @@ void TabletRecovery::tell_changed() {
 // ---- steps of the recovery: begin, fetch, replay, commit, undo
 
 Task<void> TabletRecovery::run() {
-  Status status = co_await take_segments();
-  if (status.ok()) status = co_await begin_tablets();
+  Status status = co_await begin_tablets();
   if (status.ok() && any(Fate::kOpen)) status = co_await fetch_all();
   queue_ = {};
   order_.segments = {};
@@ -199,7 +198,7 @@ Task<Status> TabletRecovery::take_segments() {
     queue_.add(segment);
     if (++added % kSegmentsAtOnce == 0) co_await reactor_.sleep(Duration::zero());
   }
-  queue_.start(log_.options().master_id);
+  queue_.start(log_.options().master_id, tools_.fetches);
   co_return Status();
 }
 
@@ -241,6 +240,9 @@ Task<Status> TabletRecovery::fetch_all() {
       co_await reactor_.sleep(kFetchPause);
     }
     const AsyncMutex::Lock lock = co_await tools_.fetching.lock();
+    // Not before, because parts that wait keep their segments packed.
+    if (!std::exchange(queued_, true)) status_ = co_await take_segments();
+    if (!status_.ok()) break;
     // Added to what is left of again_: a segment without any source that is UP is put off at once,
     // and ends the round before the others were tried.
     std::ranges::move(std::exchange(later_, {}), std::back_inserter(again_));
@@ -287,6 +289,9 @@ Task<void> TabletRecovery::fetch_some() {
   while (std::unique_ptr<SegmentFetch> fetch = next_fetch()) {
     Status status = co_await fetch_segment(*fetch);
     queue_.put_back(fetch->take_unfetched());
+    if (fetch->first_source_failed() && !fetch->segment().sources.empty()) {
+      queue_.slow_down(fetch->segment().sources.front().server_id);
+    }
     if (status == StatusCode::kRetry) {
       later_.push_back(std::move(fetch));
       break;
@@ -294,7 +299,7 @@ Task<void> TabletRecovery::fetch_some() {
     if (!status.ok() && status_.ok()) {
       status_ = std::move(status);
       const bool here = status_ == StatusCode::kOutOfMemory || status_ == StatusCode::kNoSpace;
-      if (!here) failed_segment_ = fetch->segment_id();
+      if (!here) failed_segment_ = fetch->segment().segment_id;
     }
     segments_fetched_ += fetch->fetched();
     segments_done_ += std::max<size_t>(fetch->fetched(), 1);

@@ -129,6 +129,7 @@ class TabletRecovery {
   Time next_look_{};                   // at the shortage
   uint64_t failed_segment_ = 0;
   FetchQueue queue_;  // of order_.segments
+  bool queued_ = false;
   uint64_t segments_done_ = 0;
   uint64_t segments_fetched_ = 0;
   uint64_t bytes_fetched_ = 0;

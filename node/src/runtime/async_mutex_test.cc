@@ -69,6 +69,34 @@ TEST_F(AsyncMutexTest, AWaiterDestroyedAfterItWasGivenTheLockPassesItOn) {
   EXPECT_EQ(order, (std::vector{1, 3}));
 }
 
+TEST_F(AsyncMutexTest, SoManyMayHoldItAtOnce) {
+  AsyncMutex two(reactor, 2);
+  std::vector<int> entered;
+  const auto enter = [&](int i, Duration stay) -> Task<void> {
+    const AsyncMutex::Lock lock = co_await two.lock();
+    entered.push_back(i);
+    co_await reactor.sleep(stay);
+  };
+  TaskScope scope(reactor);
+  scope.spawn(enter(1, 2ms));
+  EXPECT_FALSE(two.is_locked());
+  scope.spawn(enter(2, 1ms));
+  EXPECT_TRUE(two.is_locked());
+  auto dies = std::make_unique<TaskScope>(reactor);
+  dies->spawn(enter(3, 1ms));
+  scope.spawn(enter(4, 1ms));
+  dies.reset();
+  EXPECT_EQ(entered, (std::vector{1, 2}));
+  clock.advance(1ms);
+  run_until_idle();
+  EXPECT_EQ(entered, (std::vector{1, 2, 4}));
+  clock.advance(1ms);
+  run_until_idle();
+  EXPECT_FALSE(two.is_locked());
+  scope.spawn(enter(5, 1ms));
+  EXPECT_EQ(entered, (std::vector{1, 2, 4, 5}));
+}
+
 TEST_F(AsyncMutexTest, MayDieBeforeItsLocksAndWaiters) {
   TaskScope scope(reactor);
   scope.spawn(hold(1, 1ms));

@@ -2,11 +2,15 @@
 
 namespace ramcloud {
 
+Task<AsyncMutex::Lock> RecoveryCalls::turn_to_order(std::shared_ptr<const DeadLog> log) {
+  if (log->packed.size() < kLarge) co_return AsyncMutex::Lock();
+  co_return co_await ordering_.lock();
+}
+
 Task<Result<wire::RecoveryState>> RecoveryCalls::order(uint64_t server_id,
                                                        wire::RecoverRequest order,
                                                        std::shared_ptr<const DeadLog> log,
                                                        Duration timeout) {
-  const AsyncMutex::Lock turn = co_await ordering_.lock();
   order.term = state_.term;
   // A server of an earlier version does not know packed segments.
   const auto body = [&](uint16_t version) {

@@ -25,14 +25,15 @@ struct DeadLog {
 
 class RecoveryCalls {
  public:
-  /// So many orders to recover are in flight, since each has all segments of a dead master.
-  static constexpr size_t kOrdersAtOnce = 32;
+  /// So many large orders to recover are in flight. Each has all segments of a dead master.
+  static constexpr size_t kLargeOrdersAtOnce = 64;
+  static constexpr size_t kLarge = 64u << 10;
 
   RecoveryCalls(RpcClient& rpc, ClusterState& state, TermClaims& term_claims)
       : rpc_(rpc),
         state_(state),
         term_claims_(term_claims),
-        ordering_(rpc.reactor(), kOrdersAtOnce) {}
+        ordering_(rpc.reactor(), kLargeOrdersAtOnce) {}
 
   /// Sets the message's term. Errors: those of the server and the transport. UNAVAILABLE: the
   /// server is not UP; RETRY: it refused the term, which is being raised.
@@ -45,7 +46,10 @@ class RecoveryCalls {
     if (!reply.ok()) co_return fail(std::move(reply.status));
     co_return decode_message<Reply>(reply);
   }
-  /// The same for an order to recover, with the segments of `log`. It waits for its turn first.
+  /// Waits until one more order with the segments of this log may be in flight. Keep the lock until
+  /// it is answered.
+  Task<AsyncMutex::Lock> turn_to_order(std::shared_ptr<const DeadLog> log);
+  /// The same as call() for an order to recover, with the segments of `log`.
   Task<Result<wire::RecoveryState>> order(uint64_t server_id, wire::RecoverRequest order,
                                           std::shared_ptr<const DeadLog> log, Duration timeout);
 

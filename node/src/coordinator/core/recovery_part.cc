@@ -56,8 +56,13 @@ std::string RecoveryPart::phase_name(Phase phase) {
 Task<Status> RecoveryPart::begin() {
   BackOff back_off(options_.retry_min, options_.retry_max);
   for (;;) {
+    const Time asked = reactor_.now();
+    AsyncMutex::Lock turn = co_await calls_.turn_to_order(log_);
+    progressed_ += reactor_.now() - asked;  // that others are ordered first is not its fault
     RC_FAILPOINT("coordinator.recovery.before_order");
     const auto begun = co_await calls_.order(planned_.server_id, order_, log_, options_.timeout);
+    turn.release();
+    if (begun) progressed_ = reactor_.now();
     if (begun) co_return StatusCode::kOk;
     const StatusCode code = begun.error().code();
     const bool for_good = code == StatusCode::kUnsupported || code == StatusCode::kStaleTerm ||

@@ -77,7 +77,8 @@ Status check_hand_over(ClusterState& state, std::span<const TabletRecord> tablet
 
 // ---- splitting ----------------------------------------------------------------------------------
 
-Status TabletChanges::cut(TableRecord& table, uint64_t at) const {
+/// `others`: tablets of all other tables.
+Status TabletChanges::cut(TableRecord& table, uint64_t at, size_t others) const {
   const TabletRange range{table.id, at, at};
   const auto tablet = std::ranges::lower_bound(table.tablets, at, {}, &TabletRecord::end_hash);
   if (tablet->start_hash == at) return {};
@@ -85,9 +86,7 @@ Status TabletChanges::cut(TableRecord& table, uint64_t at) const {
     return refused(StatusCode::kInvalidArgument, range,
                    fmt::format("server {}, which has the tablet, is UP", tablet->server_id));
   }
-  size_t all = table.tablets.size() + 1;
-  for (const auto& [id, other] : state_.tables) all += id == table.id ? 0 : other.tablets.size();
-  if (all > kMaxTablets) {
+  if (others + table.tablets.size() + 1 > kMaxTablets) {
     return refused(StatusCode::kInvalidArgument, range,
                    fmt::format("at most {} tablets in all tables together", kMaxTablets));
   }
@@ -102,6 +101,8 @@ Status TabletChanges::cut(TableRecord& table, uint64_t at) const {
 
 Task<Status> TabletChanges::split(uint64_t table_id, std::vector<uint64_t> at) {
   const AsyncMutex::Lock lock = co_await ledger_.lock();
+  size_t others = 0;
+  for (const auto& [id, table] : state_.tables) others += id == table_id ? 0 : table.tablets.size();
   for (std::span<const uint64_t> left(at); !left.empty();) {
     if (Status may = check_table(state_, {table_id, left[0], left[0]}); !may.ok()) co_return may;
     TableRecord table;
@@ -111,15 +112,15 @@ Task<Status> TabletChanges::split(uint64_t table_id, std::vector<uint64_t> at) {
       count = (count + 1) / 2;
       table = state_.tables.at(table_id);
       for (const uint64_t hash : left.first(count)) {
-        if (Status may = cut(table, hash); !may.ok()) co_return may;
+        if (Status may = cut(table, hash, others); !may.ok()) co_return may;
       }
     } while (count > 1 && !writer_.fits(table));
     if (count > 1) RC_SOMETIMES("coordinator.splits_share_a_transaction");
     left = left.subspan(count);
-    const bool changed = table.tablets.size() > state_.tables.at(table_id).tablets.size();
+    if (table.tablets.size() == state_.tables.at(table_id).tablets.size()) continue;  // done before
     Status done = co_await writer_.write(lock, std::move(table));
     if (!done.ok()) co_return done;
-    if (changed) on_changed_(table_id);
+    on_changed_(table_id);
   }
   co_return StatusCode::kOk;
 }

@@ -38,7 +38,7 @@ class TabletChanges {
                 std::function<void(uint64_t table_id)> on_changed)
       : state_(state), ledger_(ledger), writer_(writer), on_changed_(std::move(on_changed)) {}
 
-  /// Splits tablets of a table at these hashes, in as few transactions as they fit into.
+  /// Splits tablets of a table at these hashes, many in one transaction.
   /// INVALID_ARGUMENT: the server of one is UP and would have to be told, or there would be too
   /// many tablets. After an error some may be split.
   Task<Status> split(uint64_t table_id, std::vector<uint64_t> at);
@@ -57,7 +57,7 @@ class TabletChanges {
   };
   class Batch;
   Task<void> hand_over_waiting(const AsyncMutex::Lock& lock);
-  Status cut(TableRecord& table, uint64_t at) const;
+  Status cut(TableRecord& table, uint64_t at, size_t others) const;
   Status mark(TableRecord& table, const TabletRange& range, uint64_t attempt) const;
 
   ClusterState& state_;
