@@ -83,18 +83,16 @@ timed "operator, by helm" quiet install_operator
 timed "RAMCloudCluster $cluster Ready" quiet wait_ready
 [ -z "$import" ] || timed "data in and out" import_data
 timed "what is there" show
-k=e2e/kind/k
 cat <<TEXT
 
-Up in $((SECONDS - began)) s. From here:
-  look           $k kubectl get rcc,rcs,pods -o wide
-  connect        $k build/bin/ramcloud --cluster $(outside_address) status
-                 $k build/bin/ramcloud --cluster $(outside_address) get packages KEY
-  scale out      $k kubectl scale rcc/$cluster --replicas=5
-  try            $k kubectl delete pod $cluster-server-1 --force --grace-period=0
-                 $k kubectl get rcr      (the others serve what it had: when, and how long each step took)
+Up in $((SECONDS - began)) s. From here, in a shell that e2e/kind/k bash starts$(
+  [ "$(cluster_way)" != airgapped ] || echo " (in the cluster's own network: nothing else reaches it)"
+):
+  look           kubectl get rcc,rcs,pods -o wide
+  connect        build/bin/ramcloud --cluster $(outside_address) status
+                 build/bin/ramcloud --cluster $(outside_address) get packages KEY
+  scale out      kubectl scale rcc/$cluster --replicas=5
   end            make down
+Kill a server: others serve what it had; kubectl get rcr says after how long.
+try: kubectl delete pod $cluster-server-1 --force --grace-period=0
 TEXT
-if [ "$(cluster_way)" = airgapped ]; then
-  echo "($k runs a command inside the cluster's own network namespace: nothing else can reach it, nor can it reach out.)"
-fi

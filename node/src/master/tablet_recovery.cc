@@ -129,6 +129,8 @@ wire::RecoveryState TabletRecovery::state() const {
     state.why = status_.message();
     state.segment = failed_segment_;
   } else {
+    const StatusCode waits_for = waits_for_others_ ? StatusCode::kRetry : lacks_.code();
+    state.status = static_cast<uint16_t>(waits_for);
     state.why = lacks_.message();
   }
   return state;
@@ -239,7 +241,9 @@ Task<Status> TabletRecovery::fetch_all() {
       RC_SOMETIMES("recovery.fetching_is_left_to_others");
       co_await reactor_.sleep(kFetchPause);
     }
+    waits_for_others_ = true;
     const AsyncMutex::Lock lock = co_await tools_.fetching.lock();
+    waits_for_others_ = false;
     // Not before, because parts that wait keep their segments packed.
     if (!std::exchange(queued_, true)) status_ = co_await take_segments();
     if (!status_.ok()) break;

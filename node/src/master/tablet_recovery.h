@@ -124,6 +124,7 @@ class TabletRecovery {
   uint64_t first_segment_ = 0;
   Status status_;                      // why the recovery fails
   Status lacks_;                       // why recovered segments do not get their replicas
+  bool waits_for_others_ = false;      // which are fetched first
   std::optional<Time> lacking_since_;  // no segment got its replicas since then
   size_t durable_ = 0;                 // recovered segments that have theirs
   Time next_look_{};                   // at the shortage

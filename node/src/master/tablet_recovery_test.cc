@@ -157,6 +157,8 @@ TEST_F(TabletRecoveryTest, SeveralFetchesAreOutAndNoMore) {
   EXPECT_EQ(backups_[0]->most_held, RecoveryLimits().fetches) << "of all parts together";
   EXPECT_THAT(backups_[0]->segments(), ElementsAre(30, 29, 28, 27, 26, 25, 24, 23));
   EXPECT_LE(backups_[0]->requests[0].max_bytes * RecoveryLimits().fetches, 16u << 20);
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kOk));
+  EXPECT_EQ(state(8)->status, static_cast<uint16_t>(StatusCode::kRetry)) << "it has to wait";
   backups_[0]->holds = false;
   backups_[0]->release();
   ASSERT_TRUE(reaches(7, RecoveryPhase::kReady));
@@ -564,6 +566,7 @@ TEST_F(NotDurable, WithTooFewBackupsItWaitsAndSaysSo) {
   run_for(60s);
   EXPECT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "an attempt elsewhere finds no more";
   EXPECT_THAT(state(7)->why, ::testing::HasSubstr("one backup is up"));
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kUnavailable));
   parts_.replicator.shortage = {};
   parts_.replicator.finish_all();
   ASSERT_TRUE(run_until([&] {

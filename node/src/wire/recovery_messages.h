@@ -207,10 +207,12 @@ struct RecoveryState {
   uint64_t objects = 0;        // live objects now
   /// For kReady: the tablets' first position in this server's log, as in TakeTabletReply.
   uint64_t creation_position = 0;
-  // For kFailed:
-  uint16_t status = 0;            // StatusCode
-  std::string why;                // for people; in other phases what it waits for, if anything
-  uint64_t segment = 0;           // the segment that no source could send; 0: another error
+  /// StatusCode. Of kFailed the error. In other phases what it waits for, so that it is not given
+  /// up: RETRY: for other parts, which are fetched first; UNAVAILABLE: for backups; NO_SPACE: for
+  /// frames; otherwise OK.
+  uint16_t status = 0;
+  std::string why;                // the same for people
+  uint64_t segment = 0;           // of kFailed: which no source could send; 0: another error
   uint64_t segments_durable = 0;  // recovered segments that have all their replicas
   template <class V>
   void fields(V& v) {

@@ -66,7 +66,8 @@ type RAMCloudRecoveryStatus struct {
 	// What the recovery waits for. Empty: it does not wait.
 	// +optional
 	WaitsFor string `json:"waitsFor,omitempty"`
-	// Number of attempts that were started. If a recovery master fails, another attempt follows.
+	// Number of the latest attempt: each has a higher one, with gaps, so it is no count. If a recovery master fails,
+	// another attempt follows.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 	// Time of the server's last answer, as Unix time in milliseconds.
@@ -123,13 +124,13 @@ type RecoveryTimeline struct {
 	// The first tablet was served again.
 	// +optional
 	FirstKey *int64 `json:"firstKey,omitempty"`
-	// Half of the tablets were served again.
+	// Half of the hashes of the tablets were served again.
 	// +optional
 	Half *int64 `json:"half,omitempty"`
 	// All tablets were served again.
 	// +optional
 	Served *int64 `json:"served,omitempty"`
-	// All recovered data had all replicas again.
+	// The last recovery master had everything, and the recovered data was on backups.
 	// +optional
 	Replicated *int64 `json:"replicated,omitempty"`
 }

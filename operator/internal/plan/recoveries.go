@@ -19,8 +19,8 @@ type Recovery struct {
 }
 
 // History says which recoveries get or keep a record, and which records are deleted. Records of running
-// recoveries are kept, and those of the latest finished ones. A deleted record is not created again while the
-// coordinator still lists the recovery.
+// recoveries are kept, and those of the latest finished ones. A record that the limit removed is not created
+// again while the coordinator still lists the recovery.
 func History(limit int, all []Recovery) (record, remove []string) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Recovery) int { // the latest first

@@ -162,7 +162,7 @@ void print_partitions(const RecoveryProgress& progress, std::ostream& out) {
                     fmt::format("{} / {}", format_size(partition.bytes_replayed),
                                 format_size(partition.bytes))});
   }
-  print_table(out, {"PARTITION", "RECOVERY MASTER", "STATE", "BYTES"}, rows);
+  print_table(out, {"PART", "RECOVERY MASTER", "STATE", "BYTES"}, rows);
 }
 
 void print_missing(const RecoveryProgress& progress, std::ostream& out) {

@@ -631,6 +631,36 @@ TEST_F(OneTablet, ARecoveryMasterWhoseDisksAreSlowIsNotGivenUp) {
   EXPECT_EQ(attempts_at(dead_).size(), 1u);
 }
 
+/// Another one would read the whole log again, to find as few backups.
+TEST_F(OneTablet, ARecoveryMasterThatWaitsForBackupsIsGivenUpLate) {
+  make(4);
+  stop_all_in(wire::RecoveryPhase::kCommitting);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kCommitting); }));
+  all_wait_for(StatusCode::kUnavailable);
+  cluster.run_for(9min);
+  EXPECT_EQ(attempts_at(dead_).size(), 1u);
+  cluster.run_for(2min);
+  EXPECT_EQ(attempts_at(dead_).size(), 2u) << "it may be cut off from them";
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+}
+
+TEST_F(OneTablet, ARecoveryMasterThatFetchesOtherPartsFirstIsNotGivenUp) {
+  make(4);
+  stop_all_in(wire::RecoveryPhase::kReplaying);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kReplaying); }));
+  all_wait_for(StatusCode::kRetry);
+  cluster.run_for(30min);
+  EXPECT_EQ(attempts_at(dead_).size(), 1u);
+  all_wait_for(StatusCode::kOk);
+  cluster.run_for(70s);
+  EXPECT_EQ(attempts_at(dead_).size(), 2u) << "its turn has come";
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+}
+
 TEST_F(OneTablet, WhatFailsIsPlannedAgainWhileAnotherPartIsStuck) {
   make(5, {.segments = 12});
   recovery(others_[0]).stuck_in = wire::RecoveryPhase::kReplaying;
@@ -665,6 +695,22 @@ TEST_F(OneTablet, ATableThatIsDroppedWhileBackupsAreAskedNeedsNoRecovery) {
   for (const uint64_t id : others_) recovery(id).keeps_silent = true;
   kill(dead_);
   cluster.run_for(1s);
+  ASSERT_TRUE(in_phase(dead_, Phase::kQuerying));
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state().recoveries.empty(); }, 1s));
+  EXPECT_TRUE(attempts_at(dead_).empty());
+}
+
+TEST_F(OneTablet, ATableThatIsDroppedBeforeTheLateAnswersNeedsNoRecovery) {
+  make(4);
+  recovery(others_[2]).keeps_silent = true;
+  kill(dead_);
+  // The end of the log is known, and the answer of one more backup is waited for.
+  ASSERT_TRUE(cluster.run_until([&] {
+    return recovery(others_[0]).frozen.contains(dead_) &&
+           recovery(others_[1]).frozen.contains(dead_);
+  }));
+  cluster.run_for(10ms);
   ASSERT_TRUE(in_phase(dead_, Phase::kQuerying));
   ASSERT_TRUE(cluster.drop("t").has_value());
   ASSERT_TRUE(cluster.run_until([&] { return state().recoveries.empty(); }, 1s));

@@ -280,6 +280,7 @@ void Recovery::on_part_news() {
 /// Plans and orders parts. `continued`: of what was held back of an attempt. False: nothing was
 /// ordered.
 Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
+  if (nobody_recovers().empty()) co_return true;  // what is left was dropped in the meantime
   const PlanInput input = estimate(log);
   PlanLimits limits = shared_.options.plan;
   size_t tablets = 0;

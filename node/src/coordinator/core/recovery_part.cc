@@ -83,6 +83,12 @@ bool RecoveryPart::progressed(const wire::RecoveryState& now) {
   return how_far(now) != how_far(seen_);
 }
 
+bool RecoveryPart::stuck() const {
+  const bool lacks_backups = seen_.status == static_cast<uint16_t>(StatusCode::kUnavailable);
+  return reactor_.now() - progressed_ >
+         (lacks_backups ? options_.patience_for_backups : options_.patience);
+}
+
 /// Waits for the server. OK: it has recovered everything; seen_ has the creation position.
 Task<Status> RecoveryPart::recovered() {
   BackOff back_off(options_.retry_min, options_.retry_max);
@@ -90,6 +96,7 @@ Task<Status> RecoveryPart::recovered() {
   request.master_id = order_.master_id;
   request.attempt = order_.attempt;
   request.wait_ms = static_cast<uint32_t>(options_.poll / 1ms);
+  Time asked = reactor_.now();
   for (;;) {
     request.known = seen_.phase;
     auto now = co_await calls_.call<wire::RecoveryState>(planned_.server_id,
@@ -103,7 +110,10 @@ Task<Status> RecoveryPart::recovered() {
                        seen_.why);
     }
     if (now) {
-      if (progressed(*now)) progressed_ = reactor_.now();
+      const bool waits_for_others = now->status == static_cast<uint16_t>(StatusCode::kRetry);
+      if (waits_for_others) progressed_ += reactor_.now() - asked;
+      asked = reactor_.now();
+      if (progressed(*now)) progressed_ = asked;
       seen_ = *now;
       on_news_();
       back_off.reset();
@@ -113,7 +123,7 @@ Task<Status> RecoveryPart::recovered() {
     if (state_.up_server(planned_.server_id) == nullptr) {
       co_return Status(StatusCode::kCrashed, "the recovery master crashed");
     }
-    if (reactor_.now() - progressed_ > options_.patience) {
+    if (stuck()) {
       RC_SOMETIMES("coordinator.recovery_master_that_does_not_move_is_given_up");
       co_return Status(StatusCode::kDeadlineExceeded,
                        "it got no further" + (seen_.why.empty() ? "" : ": " + seen_.why));

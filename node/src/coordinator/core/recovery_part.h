@@ -22,8 +22,11 @@ class RecoveryPart {
     Duration poll = 1s;     // long poll: how long a recovery master may delay its answer
     Duration retry_min = 50ms;
     Duration retry_max = 500ms;
-    /// A recovery master without progress for this long, or that does not begin, is given up.
+    /// A recovery master without progress for this long, or that does not begin, is given up. The
+    /// time in which it fetches other parts first does not count.
     Duration patience = std::chrono::minutes(1);
+    /// The same of one without backups for what it recovered: the others have hardly more.
+    Duration patience_for_backups = std::chrono::minutes(10);
   };
   enum class Phase : uint8_t { kReplaying, kHandingOver, kDone, kFailed };
 
@@ -78,6 +81,7 @@ class RecoveryPart {
   Task<Status> recovered();
   Task<Status> hand_over();
   bool progressed(const wire::RecoveryState& now);
+  bool stuck() const;
 
   Reactor& reactor_;
   ClusterState& state_;

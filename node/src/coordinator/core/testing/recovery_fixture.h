@@ -204,6 +204,15 @@ class OneTablet : public RecoveriesTest {
       if (one) one->recovery.stuck_in = phase;
     }
   }
+  /// What recovery masters say that they wait for. OK: for nothing.
+  void all_wait_for(StatusCode what) {
+    for (const auto& one : cluster.servers) {
+      if (!one) continue;
+      for (auto& [key, job] : one->recovery.jobs) {
+        job.state.status = static_cast<uint16_t>(what);
+      }
+    }
+  }
   /// Both replicas of its head end early, and another server, which may hold a later head, dies, too.
   void die_with_a_torn_tail() {
     make(5, {.power_safe = false});

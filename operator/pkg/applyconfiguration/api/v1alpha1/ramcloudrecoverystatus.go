@@ -28,7 +28,8 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// What the recovery waits for. Empty: it does not wait.
 	WaitsFor *string `json:"waitsFor,omitempty"`
-	// Number of attempts that were started. If a recovery master fails, another attempt follows.
+	// Number of the latest attempt: each has a higher one, with gaps, so it is no count. If a recovery master fails,
+	// another attempt follows.
 	Attempt *int64 `json:"attempt,omitempty"`
 	// Time of the server's last answer, as Unix time in milliseconds.
 	CrashedAtMs *int64 `json:"crashedAtMs,omitempty"`

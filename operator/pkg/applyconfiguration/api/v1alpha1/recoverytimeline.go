@@ -19,11 +19,11 @@ type RecoveryTimelineApplyConfiguration struct {
 	Planned *int64 `json:"planned,omitempty"`
 	// The first tablet was served again.
 	FirstKey *int64 `json:"firstKey,omitempty"`
-	// Half of the tablets were served again.
+	// Half of the hashes of the tablets were served again.
 	Half *int64 `json:"half,omitempty"`
 	// All tablets were served again.
 	Served *int64 `json:"served,omitempty"`
-	// All recovered data had all replicas again.
+	// The last recovery master had everything, and the recovered data was on backups.
 	Replicated *int64 `json:"replicated,omitempty"`
 }
 
