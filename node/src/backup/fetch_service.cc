@@ -185,10 +185,19 @@ void FetchService::on_fetch(const Request& request) {
   scope_.spawn(answer(std::move(*fetch)));
 }
 
+/// Only of a frozen master: replicas of others may still change.
 Status FetchService::check_replica(const IndexedSegments::Key& key) const {
-  const auto replica =
-      frozen_replica(replicas_, "recovery fetch", key.master_id, key.segment_id, key.frame);
-  if (!replica) return replica.error();
+  if (!replicas_.frozen(key.master_id)) {
+    return {StatusCode::kNotFound,
+            fmt::format("recovery fetch: no recovery has asked for the replicas of master {} yet",
+                        key.master_id)};
+  }
+  const auto replica = replicas_.replica_in(key.frame, key.master_id, key.segment_id);
+  if (!replica) {
+    return {StatusCode::kNotFound,
+            fmt::format("recovery fetch: frame {} has no replica of segment {} of master {}",
+                        key.frame, key.segment_id, key.master_id)};
+  }
   const uint32_t capacity = replica->content.capacity;
   if (key.end <= capacity) return {};
   return bad(fmt::format("end is {}; the replica has room for {}", key.end, capacity));

@@ -23,7 +23,7 @@ class FetchService {
   /// this many ranges each, and one page.
   static constexpr size_t kMaxFetches = 64;
   static constexpr size_t kMaxRanges = 4096;
-  static constexpr uint32_t kMaxPageBytes = wire::kMaxRecoveryReadBytes;
+  static constexpr uint32_t kMaxPageBytes = wire::RecoveryFetchRequest::kMostBytes;
   static constexpr uint32_t kRetryAfterUs = 10'000;
   /// Further segments are added to a page as long as it has fewer bytes.
   static constexpr uint32_t kMostBeforeFurther = wire::RecoveryFetchRequest::kBytesAtOnce;

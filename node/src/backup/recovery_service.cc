@@ -1,7 +1,5 @@
 #include "backup/recovery_service.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -55,8 +53,6 @@ RecoveryService::RecoveryService(Reactor& reactor, ServiceRegistry& registry, Fr
       scope_(reactor) {
   registry.add(wire::Opcode::kRecoveryQuery,
                &call_member<&RecoveryService::on_query, RecoveryService>, this);
-  registry.add(wire::Opcode::kRecoveryRead,
-               &call_member<&RecoveryService::on_read, RecoveryService>, this);
 }
 
 log::SegmentIdentity RecoveryService::identity(uint64_t master_id, uint64_t segment_id) const {
@@ -185,87 +181,6 @@ Task<bool> RecoveryService::scan(FrameReplica replica, log::FoundReplica& found)
   while (scanner.step(kScanSlice)) co_await reactor_.sleep(Duration{});
   log::describe_scan(scanner.take(), known, found);
   co_return true;
-}
-
-// ---- reads
-
-void RecoveryService::on_read(const Request& request) {
-  wire::RecoveryReadRequest asked;
-  if (request.body.size() < sizeof asked) {
-    return reply_error(transport_, request.reply, bad("recovery read: request is too short"));
-  }
-  asked = load<wire::RecoveryReadRequest>(request.body.data());
-  ByteView rest = request.body.substr(sizeof asked), extension;
-  if (!wire::take_extension(asked.flags, rest, extension) || !rest.empty()) {
-    return reply_error(transport_, request.reply, bad("recovery read: bytes behind the request"));
-  }
-  Status status = check(asked);
-  const uint32_t bytes =
-      std::min({uint32_t{asked.max_bytes}, wire::kMaxRecoveryReadBytes, asked.end - asked.offset});
-  if (status.ok() && bytes > kMaxReadBytesInFlight - reading_bytes_) {
-    RC_SOMETIMES("backup.recovery_reads_are_put_off");
-    status = {StatusCode::kRetry, "recovery read: too many bytes are in flight"};
-  }
-  if (!status.ok()) return reply_error(transport_, request.reply, status, kRetryAfterUs);
-  asked.max_bytes = bytes;
-  reading_bytes_ += bytes;
-  scope_.spawn(answer_read(request.reply, asked));
-}
-
-Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, ByteView what,
-                                    uint64_t master_id, uint64_t segment_id, uint32_t frame) {
-  if (!replicas.frozen(master_id)) {
-    return fail(StatusCode::kNotFound,
-                fmt::format("{}: no recovery has asked for the replicas of master {} yet", what,
-                            master_id));
-  }
-  auto replica = replicas.replica_in(frame, master_id, segment_id);
-  if (replica) return std::move(*replica);
-  return fail(StatusCode::kNotFound, fmt::format("{}: frame {} has no replica of segment {} of "
-                                                 "master {}",
-                                                 what, frame, segment_id, master_id));
-}
-
-Status RecoveryService::check(const wire::RecoveryReadRequest& asked) const {
-  const auto replica =
-      frozen_replica(replicas_, "recovery read", asked.master_id, asked.segment_id, asked.frame);
-  if (!replica) return replica.error();
-  const uint32_t capacity = replica->content.capacity;
-  if (asked.offset % log::kGroupAlignment != 0 || asked.offset >= asked.end ||
-      asked.end > capacity || asked.max_bytes == 0) {
-    return bad(fmt::format("recovery read: {} to {}, at most {} bytes, of a replica of {}",
-                           asked.offset, asked.end, asked.max_bytes, capacity));
-  }
-  return {};
-}
-
-Task<void> RecoveryService::answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked) {
-  const uint32_t offset = asked.offset, size = asked.max_bytes;
-  const FrameBytes bytes(size);
-  Status status = co_await read_frame(reactor_, frames_, asked.frame, offset, bytes);
-  log::GroupsCheck check;
-  if (status.ok()) {
-    log::GroupsChecker checker(identity(asked.master_id, asked.segment_id), bytes.segment(),
-                               offset);
-    while (checker.step(kScanSlice)) co_await reactor_.sleep(Duration{});
-    check = checker.take();
-  }
-  reading_bytes_ -= size;
-  if (status.ok() && check.whole_bytes == 0) {
-    const bool too_few =
-        !check.bad && size < asked.end - offset && size < wire::kMaxRecoveryReadBytes;
-    status = too_few
-                 ? bad(fmt::format("recovery read: the group at {} has more than {} bytes", offset,
-                                   size))
-                 : Status(StatusCode::kCorrupt,
-                          fmt::format("segment {} of master {} in frame {} of {}, offset {}: {}",
-                                      uint64_t{asked.segment_id}, uint64_t{asked.master_id},
-                                      uint32_t{asked.frame}, frames_.path(), offset, check.what));
-  }
-  if (!status.ok()) co_return reply_error(transport_, reply, status);
-  const wire::RecoveryReadReply head{check.whole_bytes, 0};
-  const Slice slices[] = {Slice(bytes_of(head)), Slice(bytes.view().substr(0, check.whole_bytes))};
-  transport_.reply(reply, StatusCode::kOk, slices);
 }
 
 }  // namespace ramcloud

@@ -1,6 +1,5 @@
-// The backup's side of crash recovery: describes the replicas of a dead master's log, and reads
-// them (docs/design/recovery.md#where-a-log-ends). The first query for a master freezes its
-// replicas.
+// The backup's side of crash recovery: describes the replicas of a dead master's log
+// (docs/design/recovery.md#where-a-log-ends). The first query for a master freezes its replicas.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +45,7 @@ class RecoveryService {
                                                    uint64_t segment_id) const = 0;
   };
 
-  /// The limits of what peers can make it hold: one segment that is scanned, and this many bytes of
-  /// reads and waiting queries.
-  static constexpr uint32_t kMaxReadBytesInFlight = 8u << 20;
+  /// The limits of what peers can make it hold: one segment that is scanned, and waiting queries.
   static constexpr size_t kMaxQueries = 8;
   /// The most replicas in one page of an answer.
   static constexpr size_t kMaxReplicas = 512;
@@ -58,15 +55,13 @@ class RecoveryService {
   static constexpr uint64_t kMaxScannedBytes = 64u << 20;
   static constexpr uint32_t kRetryAfterUs = 10'000;
 
-  /// Registers kRecoveryQuery and kRecoveryRead. All arguments outlive this.
+  /// Registers kRecoveryQuery. All arguments outlive this.
   RecoveryService(Reactor& reactor, ServiceRegistry& registry, FrameStore& frames,
                   ServerList& servers, Replicas& replicas);
   RecoveryService(const RecoveryService&) = delete;
   RecoveryService& operator=(const RecoveryService&) = delete;
 
   void on_query(const Request& request);
-  void on_read(const Request& request);
-  uint32_t read_bytes_in_flight() const { return reading_bytes_; }
 
  private:
   Task<void> answer_query(ReplyHandle reply, wire::RecoveryQueryRequest query);
@@ -74,8 +69,6 @@ class RecoveryService {
   static bool must_scan(const FrameReplica& replica, uint64_t scan_closed_from);
   Task<wire::RecoveryReplica> describe(FrameReplica replica, bool scan);
   Task<bool> scan(FrameReplica replica, log::FoundReplica& found);
-  Task<void> answer_read(ReplyHandle reply, wire::RecoveryReadRequest asked);
-  Status check(const wire::RecoveryReadRequest& asked) const;
   log::SegmentIdentity identity(uint64_t master_id, uint64_t segment_id) const;
 
   Reactor& reactor_;
@@ -85,13 +78,7 @@ class RecoveryService {
   Replicas& replicas_;
   AsyncMutex scanning_;
   size_t queries_ = 0;
-  uint32_t reading_bytes_ = 0;
   TaskScope scope_;
 };
-
-/// A replica of a frozen master; replicas of other masters may still change. NOT_FOUND: the message
-/// begins with `what`.
-Result<FrameReplica> frozen_replica(const RecoveryService::Replicas& replicas, ByteView what,
-                                    uint64_t master_id, uint64_t segment_id, uint32_t frame);
 
 }  // namespace ramcloud

@@ -1,4 +1,4 @@
-// A backup's answer about a dead master's replicas, the freeze, and reads of the replicas.
+// A backup's answer about a dead master's replicas, and the freeze.
 #include "backup/recovery_service.h"
 
 #include <gmock/gmock.h>
@@ -30,27 +30,6 @@ class RecoveryServiceTest : public testing::RecoveryFixture {
   wire::RecoveryReplica only(const wire::RecoveryQueryReply& reply) {
     EXPECT_EQ(reply.replicas.size(), 1u);
     return reply.replicas.empty() ? wire::RecoveryReplica{} : reply.replicas[0];
-  }
-  StatusCode read(uint32_t offset, uint32_t end, uint32_t max_bytes = wire::kMaxRecoveryReadBytes,
-                  uint64_t segment = 1, uint32_t frame = 0) {
-    return send(wire::Opcode::kRecoveryRead, read_request(offset, end, max_bytes, segment, frame));
-  }
-  static std::string read_request(uint32_t offset, uint32_t end, uint32_t max_bytes,
-                                  uint64_t segment = 1, uint32_t frame = 0) {
-    const wire::RecoveryReadRequest request{.master_id = kMaster,
-                                            .segment_id = segment,
-                                            .frame = frame,
-                                            .offset = offset,
-                                            .end = end,
-                                            .max_bytes = max_bytes,
-                                            .flags = 0,
-                                            .reserved = 0};
-    return std::string(bytes_of(request));
-  }
-  std::string bytes_read() const {
-    const auto head = load<wire::RecoveryReadReply>(replies_.bytes.data());
-    EXPECT_EQ(replies_.bytes.size(), sizeof head + head.bytes);
-    return replies_.bytes.substr(sizeof head);
   }
 };
 
@@ -160,8 +139,7 @@ TEST_F(RecoveryServiceTest, FormerFramesAreFound) {
   EXPECT_EQ(told.holders, (std::vector<uint64_t>{5, 8}));
   EXPECT_NE(told.flags & Flag::kPowerSafe, 0u);
   EXPECT_EQ(told.flags & Flag::kRebooted, 0u);
-  ASSERT_EQ(read(0, told.length), StatusCode::kOk);
-  EXPECT_EQ(bytes_read(), master.bytes(1));
+  EXPECT_EQ(fetch_all(told).entries, 1u);
   EXPECT_EQ(open(1, "head"), StatusCode::kCrashed) << "nor is one made beside it";
 
   restart(/*power_loss=*/true);
@@ -308,106 +286,6 @@ TEST_F(SyncedRecoveryServiceTest, WhatWasTakenBeforeIsInTheAnswer) {
   EXPECT_EQ(told.length, all.size());
   EXPECT_NE(told.flags & Flag::kPowerSafe, 0u);
   EXPECT_NE(told.flags & Flag::kSynced, 0u);
-}
-
-// ---- reads
-
-class RecoveryReadTest : public RecoveryServiceTest {
- protected:
-  void SetUp() override {
-    RecoveryServiceTest::SetUp();
-    for (int i = 0; i < 40; ++i) master_.put("k" + std::to_string(i), 30'000);
-    all_ = master_.bytes(1);
-    ASSERT_EQ(open_head(1, all_.substr(0, 4096)), StatusCode::kOk);
-    ASSERT_EQ(write(1, 4096, all_.substr(4096)), StatusCode::kOk);
-    end_ = static_cast<uint32_t>(all_.size());
-  }
-  SmallLog master_;
-  std::string all_;
-  uint32_t end_ = 0;
-};
-
-TEST_F(RecoveryReadTest, GivesWholeGroupsUntilAllIsRead) {
-  (void)query();
-  std::string bytes;
-  int reads = 0;
-  while (bytes.size() < all_.size()) {
-    ASSERT_EQ(read(static_cast<uint32_t>(bytes.size()), end_, 100'000), StatusCode::kOk);
-    ASSERT_FALSE(bytes_read().empty());
-    bytes += bytes_read();
-    ++reads;
-  }
-  EXPECT_TRUE(bytes == all_);
-  EXPECT_GE(reads, 12);
-  ASSERT_EQ(read(0, end_), StatusCode::kOk);
-  EXPECT_TRUE(bytes_read() == all_) << "at once";
-  EXPECT_EQ(service_->recovery().read_bytes_in_flight(), 0u);
-}
-
-TEST_F(RecoveryReadTest, OnlyAfterAQueryAndOnlyWhatIsThere) {
-  EXPECT_EQ(read(0, end_), StatusCode::kNotFound) << "its master may still write";
-  (void)query();
-  EXPECT_EQ(read(0, end_, 100'000, /*segment=*/2), StatusCode::kNotFound);
-  EXPECT_EQ(read(0, end_, 100'000, 1, /*frame=*/1), StatusCode::kNotFound);
-  EXPECT_EQ(read(4, end_), StatusCode::kInvalidArgument) << "where no group can begin";
-  EXPECT_EQ(read(end_, end_), StatusCode::kInvalidArgument);
-  EXPECT_EQ(read(0, kCapacity + 8), StatusCode::kInvalidArgument);
-  EXPECT_EQ(read(0, end_, 0), StatusCode::kInvalidArgument);
-  EXPECT_EQ(send(wire::Opcode::kRecoveryRead, read_request(0, end_, 100) + "x"),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(send(wire::Opcode::kRecoveryRead, "short"), StatusCode::kInvalidArgument);
-  EXPECT_EQ(service_->recovery().read_bytes_in_flight(), 0u);
-}
-
-TEST_F(RecoveryReadTest, AGroupLargerThanTheReadIsNoDamage) {
-  (void)query();
-  ASSERT_EQ(read(0, end_, 100'000), StatusCode::kOk);
-  EXPECT_EQ(read(static_cast<uint32_t>(bytes_read().size()), end_, 1'000),
-            StatusCode::kInvalidArgument);
-}
-
-TEST_F(RecoveryReadTest, BytesThatDoNotHoldAreNeverGiven) {
-  (void)query();
-  poke(all_.size() / 2, "?");
-  ASSERT_EQ(read(0, end_), StatusCode::kOk) << "up to the damage";
-  const std::string before = bytes_read();
-  EXPECT_LT(before.size(), all_.size() / 2);
-  EXPECT_TRUE(all_.starts_with(before));
-  const auto bad = static_cast<uint32_t>(before.size());
-  EXPECT_EQ(read(bad, end_), StatusCode::kCorrupt);
-  wire::MessageHeader header{};
-  header.status = static_cast<uint16_t>(StatusCode::kCorrupt);
-  EXPECT_THAT(decode_reply(header, replies_.bytes).status.message(),
-              ::testing::HasSubstr("segment 1 of master 7 in frame 0 of /d/frames, offset " +
-                                   std::to_string(bad)));
-}
-
-/// The recovery decided that the log ends there: a group that crosses that end is not read.
-TEST_F(RecoveryReadTest, AGroupThatIsCutOffByTheEndIsDamage) {
-  (void)query();
-  ASSERT_EQ(read(0, end_, 100'000), StatusCode::kOk);
-  const auto whole = static_cast<uint32_t>(bytes_read().size());
-  EXPECT_EQ(read(whole, whole + 1'000), StatusCode::kCorrupt);
-}
-
-TEST_F(RecoveryReadTest, BytesInFlightAreBounded) {
-  (void)query();
-  const int before = replies_.count;
-  for (int i = 0; i < 3; ++i) {
-    post(wire::Opcode::kRecoveryRead, read_request(0, kCapacity, wire::kMaxRecoveryReadBytes));
-  }
-  EXPECT_EQ(replies_.count, before + 1) << "the others wait for the device";
-  EXPECT_EQ(replies_.status, StatusCode::kRetry);
-  EXPECT_LE(service_->recovery().read_bytes_in_flight(), RecoveryService::kMaxReadBytesInFlight);
-  ASSERT_TRUE(scheduler_.run_until([&] { return replies_.count == before + 3; }, 10s));
-  EXPECT_EQ(replies_.status, StatusCode::kOk);
-  EXPECT_EQ(service_->recovery().read_bytes_in_flight(), 0u);
-}
-
-TEST_F(RecoveryReadTest, ADeviceErrorIsToldAsSuch) {
-  (void)query();
-  node_.disk().fail_with({StatusCode::kIoError, "bad sector"});
-  EXPECT_EQ(read(0, end_), StatusCode::kIoError);
 }
 
 }  // namespace

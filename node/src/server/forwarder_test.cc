@@ -100,7 +100,7 @@ TEST_F(ForwarderTest, DataAndWritesOfReplicasAreServedAnywhere) {
   }
   for (const auto opcode : {Opcode::kPing, Opcode::kReplicaOpen, Opcode::kReplicaFree,
                             Opcode::kTakeTablet, Opcode::kUpdateServerList, Opcode::kRecoveryQuery,
-                            Opcode::kRecoveryRead, Opcode::kRecoveryFetch}) {
+                            Opcode::kRecoveryFetch}) {
     EXPECT_FALSE(serves(opcode)) << static_cast<int>(opcode);
   }
 }

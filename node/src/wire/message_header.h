@@ -73,7 +73,6 @@ enum class Opcode : uint16_t {
   kReplicaWrite = 129,
   kReplicaFree = 130,
   // Backup, for recovery masters.
-  kRecoveryRead = 131,
   kRecoveryFetch = 132,
   // Backup, for masters.
   kRenewLease = 133,

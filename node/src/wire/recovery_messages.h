@@ -71,32 +71,6 @@ struct RecoveryQueryReply {
   }
 };
 
-/// The most bytes of one kRecoveryRead.
-inline constexpr uint32_t kMaxRecoveryReadBytes = (4u << 20) - 4096;
-
-/// kRecoveryRead (recovery master -> backup): reads whole groups of a replica of a frozen master,
-/// with verified checksums. NOT_FOUND: there is no such replica, or this incarnation of the backup
-/// got no kRecoveryQuery for the master; CORRUPT: the bytes at `offset` are damaged, use another
-/// replica; RETRY: too many reads are in flight.
-struct __attribute__((packed, aligned(8))) RecoveryReadRequest {
-  uint64_t master_id;
-  uint64_t segment_id;
-  uint32_t frame;
-  uint32_t offset;     // where a group begins
-  uint32_t end;        // of the segment, as it was decided
-  uint32_t max_bytes;  // at least those of the largest group
-  uint32_t flags;      // 0, or kExtended
-  uint32_t reserved;
-};
-static_assert(sizeof(RecoveryReadRequest) == 40);
-
-/// Followed by `length` bytes, which end at the end of a group.
-struct __attribute__((packed)) RecoveryReadReply {
-  uint32_t bytes;
-  uint32_t reserved;
-};
-static_assert(sizeof(RecoveryReadReply) == 8);
-
 /// A range of a table's key hashes.
 struct HashRange {
   uint64_t table_id = 0;
@@ -125,7 +99,9 @@ struct FurtherSegment {
 
 /// kRecoveryFetch (recovery master -> backup): reads the entries whose keys are in these ranges
 /// from a replica of a frozen master, with verified checksums. RecoveryFetchRequest in codec.h's
-/// encoding; the errors of kRecoveryRead.
+/// encoding. NOT_FOUND: there is no such replica, or this incarnation of the backup got no
+/// kRecoveryQuery for the master; CORRUPT: its bytes are damaged, use another replica; RETRY: too
+/// many fetches are in progress, or no room for the segment.
 struct RecoveryFetchRequest {
   uint64_t master_id = 0;
   uint64_t segment_id = 0;
@@ -138,6 +114,8 @@ struct RecoveryFetchRequest {
   /// next ones, as long as it has them in memory. The first kMostFurther count.
   std::vector<FurtherSegment> further;
   static constexpr size_t kMostFurther = 15;
+  /// The most bytes of entries in an answer.
+  static constexpr uint32_t kMostBytes = (4u << 20) - 4096;
   /// About so many bytes of entries are worth a message.
   static constexpr uint32_t kBytesAtOnce = 128u << 10;
   template <class V>

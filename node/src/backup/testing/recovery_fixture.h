@@ -65,6 +65,23 @@ class RecoveryFixture : public ReplicaServiceTest {
     EXPECT_TRUE(wire::decode(replies_.bytes, wire::kExtensible, reply));
     return reply;
   }
+  /// Everything that the replica has of table 1, in one page.
+  wire::RecoveryFetchReply fetch_all(const wire::RecoveryReplica& told) {
+    const wire::RecoveryFetchRequest request{.master_id = kServiceMaster,
+                                             .segment_id = told.segment_id,
+                                             .frame = told.frame,
+                                             .offset = 0,
+                                             .end = told.length,
+                                             .max_bytes = wire::RecoveryFetchRequest::kMostBytes,
+                                             .ranges = {{1, 0, ~uint64_t{0}}},
+                                             .further = {}};
+    EXPECT_EQ(send(wire::Opcode::kRecoveryFetch, wire::encode(request, wire::kExtensible)),
+              StatusCode::kOk);
+    const auto head = load<wire::RecoveryFetchReply>(replies_.bytes.data());
+    EXPECT_EQ(head.next_offset, told.length);
+    EXPECT_EQ(head.bytes, replies_.bytes.size() - sizeof head);
+    return head;
+  }
   /// Restarts the process as server 9; `power_loss`: the host lost power, too.
   void restart(bool power_loss) {
     service_.reset();
