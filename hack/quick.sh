@@ -29,9 +29,9 @@ form() {
 }
 
 # Without what starts daemons or etcd, without the long simulations, and with five seeds of the others.
-long='^(coordinator_etcd_test|Conformance|CApi|.*ModelTest|Failover|.*ReactorsTest'
+long='^(coordinator_etcd_test|Conformance|CApi|.*ModelTest|.*FailoverSim|.*ReactorsTest'
 # Cleaning in all its cases; each is sampled by other tests.
-long+='|Cases/CleaningRounds|Workloads/Deadlock|RecoveryClusterSim.DeathsOfServersThatClean)'
+long+='|Cases/CleaningRounds|Workloads/Deadlock|DeathsSim.OfServersThatClean)'
 cpp() {
   local junit=$STAGE_LOGS/quick.xml status=0
   (cd node && cmake --preset plain -DRAMCLOUD_VERSION="$(../hack/version.sh)" >/dev/null)

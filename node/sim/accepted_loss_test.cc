@@ -15,7 +15,7 @@ namespace {
 
 using Phase = RecoveryProgress::Phase;
 
-class AcceptedLossSim : public RecoveryClusterTest {
+class AcceptedLossSim : public DurabilityTest {
  protected:
   static constexpr uint32_t kKeys = 60;
   static constexpr size_t kBytes = 300'000;  // three segments or more
@@ -124,8 +124,9 @@ class AcceptedLossSim : public RecoveryClusterTest {
   std::map<uint32_t, uint64_t> versions_;  // the highest acknowledged version of each key
   std::set<uint64_t> accepted_;
 };
+INSTANTIATE_TEST_SUITE_P(Durability, AcceptedLossSim, ::testing::Bool(), durability);
 
-TEST_F(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
+TEST_P(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
   uint32_t found = 0, lost = 0;
   for (uint64_t seed = 1; seed <= testing::seeds(6); ++seed) {
     SCOPED_TRACE(seed);
@@ -165,7 +166,7 @@ TEST_F(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
 
 /// The disk comes back after the loss was accepted and before recovery was ordered: then it is
 /// used.
-TEST_F(AcceptedLossSim, ADiskThatIsBackInTimeIsUsed) {
+TEST_P(AcceptedLossSim, ADiskThatIsBackInTimeIsUsed) {
   start_with_segments(1);
   const size_t gone = holder(/*of_head=*/false);
   kill(master_);

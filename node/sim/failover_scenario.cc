@@ -212,7 +212,7 @@ class Saboteur {
   bool busy_ = false;
 };
 
-Outcome run(const Place& place, const ScenarioConfig& config) {
+Outcome run(const Place& place, const ScenarioConfig& config, bool synced) {
   const uint64_t seed = config.seed;
   Random random(seed);
   ClusterOptions options;
@@ -220,6 +220,7 @@ Outcome run(const Place& place, const ScenarioConfig& config) {
   options.coordinators = 3;
   options.servers = 4;
   options.replicas = 2;
+  options.synced = synced;
   options.clients = 3;
   options.network.most_delay = 300us;
   options.network.reorder = random.chance(0.5);
@@ -296,12 +297,12 @@ const char* failover_place(size_t number) {
   return kPlaces[number].name;
 }
 
-Outcome run_failover_at(size_t number, const ScenarioConfig& config) {
-  return run(kPlaces[number], config);
+Outcome run_failover_at(size_t number, const ScenarioConfig& config, bool synced) {
+  return run(kPlaces[number], config, synced);
 }
 
 Outcome run_failover(const ScenarioConfig& config) {
-  return run(kPlaces[config.seed % std::size(kPlaces)], config);
+  return run(kPlaces[config.seed % std::size(kPlaces)], config, false);
 }
 
 }  // namespace ramcloud::sim

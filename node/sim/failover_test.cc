@@ -9,6 +9,7 @@
 #include "base/logging.h"
 #include "sim/expected.h"
 #include "sim/failover_scenario.h"
+#include "sim/testing/durability.h"
 
 namespace ramcloud::sim {
 namespace {
@@ -21,10 +22,13 @@ void keep(const Outcome& outcome, size_t number, uint64_t seed) {
   ASSERT_TRUE(file.good()) << folder;
 }
 
-class FailoverSim : public testing::Test {
+/// The parameter says whether replicas are `synced`.
+class FailoverSim : public testing::TestWithParam<bool> {
  protected:
   FailoverSim() { set_log_level(std::getenv("SIM_LOG") ? LogLevel::kDebug : LogLevel::kError); }
+  static bool synced() { return GetParam(); }
 };
+INSTANTIATE_TEST_SUITE_P(Durability, FailoverSim, ::testing::Bool(), durability);
 
 /// SIM_FAILPOINT=N runs only this one.
 bool wanted(size_t number) {
@@ -32,12 +36,12 @@ bool wanted(size_t number) {
   return text == nullptr || std::strtoull(text, nullptr, 10) == number;
 }
 
-TEST_F(FailoverSim, AnotherGoesOnWhereverTheLeaderDies) {
+TEST_P(FailoverSim, AnotherGoesOnWhereverTheLeaderDies) {
   uint64_t refused = 0;
   for (size_t i = 0; i < failover_places(); ++i) {
     if (!wanted(i)) continue;
-    const uint64_t seed = 500 + i;
-    const Outcome outcome = run_failover_at(i, {.seed = seed});
+    const uint64_t seed = (synced() ? 600 : 500) + i;
+    const Outcome outcome = run_failover_at(i, {.seed = seed}, synced());
     ASSERT_EQ(outcome.wrong, "") << failover_place(i) << ", SIM_FAILPOINT=" << i;
     EXPECT_GT(outcome.strikes, 0u) << failover_place(i) << " was never reached";
     EXPECT_GT(outcome.history.size(), 1000u);
@@ -49,13 +53,13 @@ TEST_F(FailoverSim, AnotherGoesOnWhereverTheLeaderDies) {
   EXPECT_EQ(never_reached(Run::kFailover), "");
 }
 
-TEST_F(FailoverSim, SameSeedSameEvents) {
+TEST_P(FailoverSim, SameSeedSameEvents) {
   for (const size_t i : {size_t{3}, size_t{17}}) {
-    const Outcome first = run_failover_at(i, {.seed = 77}),
-                  again = run_failover_at(i, {.seed = 77});
+    const Outcome first = run_failover_at(i, {.seed = 77}, synced()),
+                  again = run_failover_at(i, {.seed = 77}, synced());
     EXPECT_EQ(first.event_hash, again.event_hash);
     EXPECT_EQ(first.history, again.history);
-    EXPECT_NE(first.event_hash, run_failover_at(i, {.seed = 78}).event_hash);
+    EXPECT_NE(first.event_hash, run_failover_at(i, {.seed = 78}, synced()).event_hash);
   }
 }
 

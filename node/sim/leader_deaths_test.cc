@@ -14,7 +14,7 @@
 namespace ramcloud::sim {
 namespace {
 
-class LeaderDeathsSim : public RecoveryClusterTest {
+class LeaderDeathsSim : public DurabilityTest {
  protected:
   /// A server with data dies. The leader dies at the failpoint passage with this number, counted
   /// from 1; 0: it does not die. Another one starts soon.
@@ -44,8 +44,9 @@ class LeaderDeathsSim : public RecoveryClusterTest {
   std::vector<std::string_view> passages_;  // of places, by coordinators
   uint32_t attempts_ = 0;
 };
+INSTANTIATE_TEST_SUITE_P(Durability, LeaderDeathsSim, ::testing::Bool(), durability);
 
-TEST_F(LeaderDeathsSim, AtEachPlaceOfARecoveryCostOneAttemptAtMost) {
+TEST_P(LeaderDeathsSim, AtEachPlaceOfARecoveryCostOneAttemptAtMost) {
   recover(0);
   ASSERT_EQ(attempts_, 1u);
   const std::vector<std::string_view> places = passages_;

@@ -10,7 +10,7 @@
 namespace ramcloud::sim {
 namespace {
 
-class PlannedStopSim : public RecoveryClusterTest {
+class PlannedStopSim : public DurabilityTest {
  protected:
   bool whole() {
     const ClusterStatus status = leading().status();
@@ -32,10 +32,12 @@ class PlannedStopSim : public RecoveryClusterTest {
   }
   uint64_t copied() { return sum(&ReplicationStats::replicas_recreated); }
 };
+INSTANTIATE_TEST_SUITE_P(Durability, PlannedStopSim, ::testing::Bool(), durability);
 
 /// Each server is away for seconds, and the others could copy what it had (R + 2 servers).
-TEST_F(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
-  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+TEST_P(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
+  const uint64_t seeds = synced() ? 1 : testing::seeds(2);  // a seed takes seconds
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(seed);
     start_with_closed_segments(seed);
     uint64_t adopted = 0;
@@ -56,7 +58,7 @@ TEST_F(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
   }
 }
 
-TEST_F(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
+TEST_P(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
   for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
     SCOPED_TRACE(seed);
     start_with_closed_segments(seed);
@@ -72,7 +74,7 @@ TEST_F(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
   }
 }
 
-TEST_F(PlannedStopSim, ARollingRestartFailsNoOperation) {
+TEST_P(PlannedStopSim, ARollingRestartFailsNoOperation) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .reactors = seed % 2 == 0 ? 3u : 1u}, 5);
@@ -98,7 +100,7 @@ TEST_F(PlannedStopSim, ARollingRestartFailsNoOperation) {
 }
 
 /// Reads, conditions and increments of several clients see one order of everything.
-TEST_F(PlannedStopSim, WhatClientsSeeIsLinearizable) {
+TEST_P(PlannedStopSim, WhatClientsSeeIsLinearizable) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .clients = 3}, 1);
@@ -122,7 +124,7 @@ TEST_F(PlannedStopSim, WhatClientsSeeIsLinearizable) {
 }
 
 /// The data that the last servers took over is on disks, like everything else.
-TEST_F(PlannedStopSim, AClusterThatWasStoppedAsAWholeStartsAgain) {
+TEST_P(PlannedStopSim, AClusterThatWasStoppedAsAWholeStartsAgain) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5}, 5);
@@ -136,12 +138,12 @@ TEST_F(PlannedStopSim, AClusterThatWasStoppedAsAWholeStartsAgain) {
   }
 }
 
-TEST_F(PlannedStopSim, AServerWithoutReplicasStopsAsItDid) {
+TEST_P(PlannedStopSim, AServerWithoutReplicasStopsAsItDid) {
   start({.seed = 1, .servers = 3, .replicas = 0}, 1);
   EXPECT_FALSE(cluster().stop_server(0));
 }
 
-TEST_F(PlannedStopSim, WithoutACoordinatorAServerStopsAllTheSame) {
+TEST_P(PlannedStopSim, WithoutACoordinatorAServerStopsAllTheSame) {
   start({.seed = 1, .servers = 4}, 4);
   fill("t", 0, 20, 100);
   cluster().kill_coordinator();

@@ -16,10 +16,8 @@ using Phase = RecoveryProgress::Phase;
 /// The flush interval, one sync, and the replies that wait for it.
 constexpr Duration kLastFlush = 10ms + 10ms;
 
-/// The parameter says whether replicas are `synced`.
-class PowerCutSim : public RecoveryClusterTest, public ::testing::WithParamInterface<bool> {
+class PowerCutSim : public DurabilityTest {
  protected:
-  static bool synced() { return GetParam(); }
   /// Runs until everything is served. False: something is not served in time, or was BLOCKED
   /// meanwhile.
   bool served_and_never_blocked() {
@@ -46,9 +44,7 @@ class PowerCutSim : public RecoveryClusterTest, public ::testing::WithParamInter
     return checked;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Durability, PowerCutSim, ::testing::Bool(), [](const auto& about) {
-  return std::string(about.param ? "synced" : "buffered");
-});
+INSTANTIATE_TEST_SUITE_P(Durability, PowerCutSim, ::testing::Bool(), durability);
 
 /// All hosts lose the power at the same time while heads roll, every 50 ms or sooner.
 TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
@@ -58,7 +54,7 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
     Random random(seed);
     const uint32_t replicas = 1 + static_cast<uint32_t>(random.below(3));
     const uint32_t span = 1 + static_cast<uint32_t>(random.below(2));
-    start({.seed = seed, .servers = 4, .replicas = replicas, .synced = synced()}, span);
+    start({.seed = seed, .servers = 4, .replicas = replicas}, span);
     // So many for each tablet fill a segment in 50 ms, however small their values are.
     begin_writers("t", 4 * span, 250'000 + static_cast<uint32_t>(random.below(200'000)));
     const uint64_t master = owner("t");
@@ -82,7 +78,7 @@ TEST_P(PowerCutSim, RightAfterARecoveryTakesNothingThatWasRecovered) {
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    start({.seed = seed, .servers = 4, .synced = synced()}, 2);
+    start({.seed = seed, .servers = 4}, 2);
     fill("t", 0, 40, 10'000);
     remove("t", 0, 10);
     cluster().scheduler().run_for(100ms);
@@ -104,7 +100,7 @@ TEST_P(PowerCutSim, OfThreeHostsOfFourTheLateOneHasTheTail) {
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    start({.seed = seed, .servers = 4, .replicas = 2, .synced = synced()}, 1);
+    start({.seed = seed, .servers = 4, .replicas = 2}, 1);
     // So little that the head does not roll. The head before it may be on other hosts only, and
     // after a gap there nothing of this one counts.
     begin_writers("t", 3, 1'000 + static_cast<uint32_t>(random.below(6'000)));

@@ -18,9 +18,13 @@ namespace {
 
 using Phase = RecoveryProgress::Phase;
 
-class RecoveryClusterSim : public RecoveryClusterTest {};
+/// Random deaths; four of ten seeds are `synced`.
+class DeathsSim : public RecoveryClusterTest {};
 
-TEST_F(RecoveryClusterSim, DeathsOfServersWithDataLoseNothing) {
+class RecoveryClusterSim : public DurabilityTest {};
+INSTANTIATE_TEST_SUITE_P(Durability, RecoveryClusterSim, ::testing::Bool(), durability);
+
+TEST_F(DeathsSim, OfServersWithDataLoseNothing) {
   const uint64_t count = testing::seeds(12);
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const Outcome outcome = run_recovery({.seed = seed, .operations = 60});
@@ -31,7 +35,7 @@ TEST_F(RecoveryClusterSim, DeathsOfServersWithDataLoseNothing) {
 }
 
 /// With a sanitizer two seeds: each writes as much as all servers have memory.
-TEST_F(RecoveryClusterSim, DeathsOfServersThatCleanLoseNothing) {
+TEST_F(DeathsSim, OfServersThatCleanLoseNothing) {
   const uint64_t count = testing::seeds(8);
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const Outcome outcome = run_cleaning({.seed = seed, .operations = 60});
@@ -41,7 +45,7 @@ TEST_F(RecoveryClusterSim, DeathsOfServersThatCleanLoseNothing) {
   if (count >= 8) EXPECT_EQ(never_reached(Run::kCleaning), "");
 }
 
-TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
+TEST_P(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5}, 5);
@@ -62,7 +66,7 @@ TEST_F(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
 
 /// Of a log of many short segments, also with backups and recovery masters that know only version 2
 /// of the protocol.
-TEST_F(RecoveryClusterSim, SeveralSegmentsAreFetchedAtOnce) {
+TEST_P(RecoveryClusterSim, SeveralSegmentsAreFetchedAtOnce) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed,
@@ -95,7 +99,7 @@ TEST_F(RecoveryClusterSim, SeveralSegmentsAreFetchedAtOnce) {
 
 /// The replica of a holder that was cut off from its master does not count: the master continued
 /// with other holders.
-TEST_F(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
+TEST_P(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .backup_silence = 1s, .condemned_start_again = true}, 1);
@@ -130,7 +134,7 @@ TEST_F(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
   }
 }
 
-TEST_F(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
+TEST_P(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .replicas = 1}, 1);
@@ -149,7 +153,7 @@ TEST_F(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
 }
 
 /// All servers but R - 1 come back: their replicas suffice.
-TEST_F(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
+TEST_P(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .replicas = 3}, 6);
@@ -163,7 +167,7 @@ TEST_F(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
   }
 }
 
-TEST_F(RecoveryClusterSim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
+TEST_P(RecoveryClusterSim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .replicas = 0}, 1);
@@ -188,7 +192,7 @@ TEST_F(RecoveryClusterSim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
   }
 }
 
-TEST_F(RecoveryClusterSim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSilence) {
+TEST_P(RecoveryClusterSim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSilence) {
   constexpr Duration kSilence = 1s, kFence = 300ms;
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
@@ -213,7 +217,7 @@ TEST_F(RecoveryClusterSim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThan
 }
 
 /// The tablet goes round among three servers, each time with an attempt that a new leader repeats.
-TEST_F(RecoveryClusterSim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
+TEST_P(RecoveryClusterSim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 3}, 1);
@@ -237,7 +241,7 @@ TEST_F(RecoveryClusterSim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
   }
 }
 
-TEST_F(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
+TEST_P(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
   for (const Phase when : {Phase::kQuerying, Phase::kReplaying, Phase::kHandingOver}) {
     for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
       SCOPED_TRACE(fmt::format("phase {}, seed {}", static_cast<int>(when), seed));
@@ -261,7 +265,7 @@ TEST_F(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
 
 /// Metadata from before a recovery names a dead server as the owner of a tablet; the server that
 /// recovered the tablet says that it has it.
-TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
+TEST_P(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
   for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .clients = 3}, 2);
@@ -302,7 +306,7 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) 
 }
 
 /// The export has the number of the attempt that brought the tablet to a server which died since.
-TEST_F(RecoveryClusterSim, AnImportFromBetweenTwoRecoveriesAlarmsNobody) {
+TEST_P(RecoveryClusterSim, AnImportFromBetweenTwoRecoveriesAlarmsNobody) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .clients = 3}, 1);
@@ -328,7 +332,7 @@ TEST_F(RecoveryClusterSim, AnImportFromBetweenTwoRecoveriesAlarmsNobody) {
 /// Metadata from before a recovery names a dead master as the owner of a tablet. The server that
 /// recovered it is dead as well, so no server says that the master's log is old; and a replica of
 /// it is still there.
-TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
+TEST_P(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .clients = 3}, 1);
@@ -361,7 +365,7 @@ TEST_F(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
 
 /// The fenced holder again, but the coordinator does not know the fence, because it was raised
 /// after the export. Only the later holders' replicas show it.
-TEST_F(RecoveryClusterSim, AnImportFromBeforeAFenceDoesNotServeTheHolderThatWasLeftBehind) {
+TEST_P(RecoveryClusterSim, AnImportFromBeforeAFenceDoesNotServeTheHolderThatWasLeftBehind) {
   for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .backup_silence = 1s, .condemned_start_again = true}, 1);

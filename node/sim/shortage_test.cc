@@ -18,7 +18,7 @@ namespace {
 /// The invariant check of replicas is off, because this test damages a device.
 constexpr uint32_t kNoLooks = ~uint32_t{0};
 
-class ShortageSim : public RecoveryClusterTest {
+class ShortageSim : public DurabilityTest {
  protected:
   /// Of the tablet with this key, by the metadata.
   uint64_t owner_of_key(const std::string& name, uint32_t i) {
@@ -61,10 +61,11 @@ class ShortageSim : public RecoveryClusterTest {
         [this](size_t i) -> uint64_t { return cluster().server(i).parts().frames->frames_used(); });
   }
 };
+INSTANTIATE_TEST_SUITE_P(Durability, ShortageSim, ::testing::Bool(), durability);
 
 /// With four servers and R = 3, each other server has a replica of every segment. One of them has a
 /// flipped bit in a few sectors, or in each.
-TEST_F(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
+TEST_P(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
   const SeedRange seeds = seed_range(4);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     SCOPED_TRACE(seed);
@@ -88,7 +89,7 @@ TEST_F(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
 
 /// One of three servers has more than the others have room for, and dies: they serve a part of it. A server
 /// that joins has room for the rest.
-TEST_F(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
+TEST_P(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
   constexpr uint32_t kOfEach = 210, kOfOne = 38, kBytes = 400'000;
   const SeedRange seeds = seed_range(1);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
@@ -129,7 +130,7 @@ TEST_F(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
 /// frames for is served, and the rest when a server with an empty volume joins. The volumes that are
 /// left have room for the three logs and a part of what is recovered. The dead server's part of "u" is
 /// estimated as much smaller than it is, because the server also has all of "t", which is empty.
-TEST_F(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
+TEST_P(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
   constexpr uint32_t kObjects = 400, kBytes = 400'000;
   const SeedRange seeds = seed_range(3);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
@@ -171,7 +172,7 @@ TEST_F(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
 
 /// Two servers, R = 1: when the backup is lost, no other server can hold a replica, and the
 /// coordinator leases.
-TEST_F(ShortageSim, OfHoldersTheCoordinatorLeases) {
+TEST_P(ShortageSim, OfHoldersTheCoordinatorLeases) {
   const SeedRange seeds = seed_range(3);
   for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     SCOPED_TRACE(seed);

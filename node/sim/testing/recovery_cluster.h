@@ -15,6 +15,7 @@
 #include "base/logging.h"
 #include "replication/replica_manager.h"
 #include "sim/cluster.h"
+#include "sim/testing/durability.h"
 #include "store/object_store.h"
 
 namespace ramcloud::sim {
@@ -215,6 +216,16 @@ class RecoveryClusterTest : public ::testing::Test {
   std::map<std::string, uint64_t> ids_;
   std::map<std::string, std::map<uint32_t, std::string>> values_;
   std::shared_ptr<Writing> writing_;
+};
+
+/// The same with each durability: cases are TEST_P, and have the names `…/buffered` and `…/synced`.
+class DurabilityTest : public RecoveryClusterTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  static bool synced() { return GetParam(); }
+  void start(ClusterOptions options, uint32_t span) {
+    options.synced = synced();
+    RecoveryClusterTest::start(options, span);
+  }
 };
 
 }  // namespace ramcloud::sim
