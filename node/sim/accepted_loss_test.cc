@@ -164,6 +164,29 @@ TEST_P(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
   EXPECT_GT(lost, 0u);
 }
 
+/// The device of a server that stays up fails, and nobody else has a segment of the master.
+TEST_P(AcceptedLossSim, ADeviceThatFailsIsWaitedForAndThenAccepted) {
+  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+    SCOPED_TRACE(seed);
+    start_with_segments(seed);
+    const size_t failed = holder(/*of_head=*/seed % 2 == 0);
+    kill(master_);
+    cluster().disk(failed).fail_with({StatusCode::kIoError, "input/output error"});
+    const Time began = cluster().scheduler().now();
+    ASSERT_TRUE(until([&] { return blocked(master_); }, 3600s)) << waits_for();
+    EXPECT_GE(cluster().scheduler().now() - began, 10min) << "it was not waited for";
+    EXPECT_TRUE(cluster().server_runs(failed));
+    EXPECT_EQ(verdicts(), 1u);
+    EXPECT_FALSE(served());
+    ASSERT_NO_FATAL_FAILURE(accept_all());
+    EXPECT_TRUE(accepted_.contains(master_));
+    expect_nothing_wrong();
+    for (uint32_t i = 0; i < kKeys; ++i) ASSERT_NO_FATAL_FAILURE(write(i, "new"));
+    expect_all_new();
+    expect_sound();
+  }
+}
+
 /// The disk comes back after the loss was accepted and before recovery was ordered: then it is
 /// used.
 TEST_P(AcceptedLossSim, ADiskThatIsBackInTimeIsUsed) {

@@ -46,6 +46,47 @@ class LeaderDeathsSim : public DurabilityTest {
 };
 INSTANTIATE_TEST_SUITE_P(Durability, LeaderDeathsSim, ::testing::Bool(), durability);
 
+/// The coordinators live, but cannot reach a majority of etcd. Heads roll meanwhile. What a server
+/// that dies had is served when a coordinator leads again.
+TEST_P(LeaderDeathsSim, MinutesWithoutALeaderCostNothing) {
+  constexpr uint32_t kSeconds = 180;
+  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .coordinators = 3, .servers = 5}, 1);
+    fill("t", 0, 20, 1'000);
+    const uint64_t master = owner("t");
+    const uint64_t head = head_of(master);
+    const auto cut_off = [&](bool cut) {
+      for (size_t i = 0; i < 3; ++i) cluster().metadata(i).set_cut_off(cut);
+    };
+    cut_off(true);
+    ASSERT_TRUE(until([&] { return cluster().coordinator() == nullptr; }, 30s));
+    for (uint32_t second = 0; second < kSeconds; ++second) {
+      const Time before = cluster().scheduler().now();
+      fill("t", 20 + second, 1, 150'000);
+      expect_filled("t", 20 + second, 1);
+      expect_filled("t", second % 20, 1);
+      EXPECT_LE(cluster().scheduler().now() - before, 500ms) << "reads or writes wait";
+      cluster().scheduler().run_for(1s);
+      ASSERT_EQ(cluster().coordinator(), nullptr);
+    }
+    EXPECT_GE(head_of(master), head + 2);
+    const bool dies = seed % 2 == 0;
+    if (dies) {
+      kill(master);
+      cluster().scheduler().run_for(60s);
+    }
+    cut_off(false);
+    ASSERT_TRUE(until([&] { return cluster().coordinator() != nullptr; }, 60s));
+    ASSERT_TRUE(until_served()) << waits_for();
+    fill("t", 20 + kSeconds, 20, 1'000);
+    expect_filled("t", 0, 40 + kSeconds);
+    cluster().scheduler().run_for(20s);
+    EXPECT_EQ(verdicts(), dies ? 1u : 0u);
+    expect_sound();
+  }
+}
+
 TEST_P(LeaderDeathsSim, AtEachPlaceOfARecoveryCostOneAttemptAtMost) {
   recover(0);
   ASSERT_EQ(attempts_, 1u);

@@ -12,11 +12,6 @@ namespace {
 
 class PlannedStopSim : public DurabilityTest {
  protected:
-  bool whole() {
-    const ClusterStatus status = leading().status();
-    return status.servers_up == cluster().servers() && status.recoveries.empty() &&
-           status.replication.segments_under_replicated == 0 && served();
-  }
   /// Some segments of each server are closed.
   void start_with_closed_segments(uint64_t seed) {
     start({.seed = seed, .servers = 5, .replicas = 3, .log_bytes = 96u << 20}, 5);

@@ -29,6 +29,26 @@ class PowerCutSim : public DurabilityTest {
     });
     return served_in_the_end && !blocked;
   }
+  /// Starts writers that overwrite a key each, again and again.
+  void begin_overwriters(const std::string& name, uint32_t count) {
+    overwriting_ = std::make_shared<Overwriting>();
+    for (uint32_t i = 0; i < count; ++i) {
+      cluster().spawn(0, overwrite(client(), id(name), fmt::format("o{}", i), overwriting_));
+    }
+  }
+  /// Stops them. Returns the highest version of each key that was acknowledged.
+  std::map<std::string, uint64_t> stop_overwriters() {
+    overwriting_->stop = true;
+    return overwriting_->versions;
+  }
+  /// Checks that no version is assigned twice.
+  void expect_rising(const std::map<std::string, uint64_t>& versions) {
+    for (const auto& [key, version] : versions) {
+      const auto written = cluster().run(1, cluster().client(1).write(id("t"), key, "again"));
+      ASSERT_TRUE(written.has_value()) << written.error().to_string();
+      EXPECT_GT(*written, version) << key;
+    }
+  }
   /// Checks that writes acknowledged at least this long before the power cut are there. Returns
   /// their number.
   uint32_t expect_acknowledged(const std::map<std::string, Time>& acknowledged, Time off) {
@@ -43,6 +63,21 @@ class PowerCutSim : public DurabilityTest {
     }
     return checked;
   }
+
+ private:
+  struct Overwriting {
+    bool stop = false;
+    std::map<std::string, uint64_t> versions;
+  };
+  static Task<void> overwrite(ClientCore& client, uint64_t table_id, std::string key,
+                              std::shared_ptr<Overwriting> overwriting) {
+    while (!overwriting->stop) {
+      const auto written = co_await client.write(table_id, key, "value");
+      if (written && !overwriting->stop) overwriting->versions[key] = *written;
+    }
+  }
+
+  std::shared_ptr<Overwriting> overwriting_;
 };
 INSTANTIATE_TEST_SUITE_P(Durability, PowerCutSim, ::testing::Bool(), durability);
 
@@ -55,6 +90,7 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
     const uint32_t replicas = 1 + static_cast<uint32_t>(random.below(3));
     const uint32_t span = 1 + static_cast<uint32_t>(random.below(2));
     start({.seed = seed, .servers = 4, .replicas = replicas}, span);
+    begin_overwriters("t", 4 * span);
     // So many for each tablet fill a segment in 50 ms, however small their values are.
     begin_writers("t", 4 * span, 250'000 + static_cast<uint32_t>(random.below(200'000)));
     const uint64_t master = owner("t");
@@ -65,9 +101,12 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
     cluster().scheduler().run_for(20ms + std::chrono::microseconds(random.below(50'000)));
     const Time off = cluster().scheduler().now();
     const auto acknowledged = stop_writers();
+    const auto versions = stop_overwriters();
     reboot_all();
     ASSERT_TRUE(served_and_never_blocked()) << waits_for();
     EXPECT_GT(expect_acknowledged(acknowledged, off), 5u);
+    EXPECT_EQ(versions.size(), 4 * span);
+    expect_rising(versions);
     expect_sound();
   }
 }

@@ -12,16 +12,35 @@
 #include "sim/expected.h"
 #include "sim/scenario.h"
 #include "sim/testing/recovery_cluster.h"
+#include "sim/workload.h"
 
 namespace ramcloud::sim {
 namespace {
 
 using Phase = RecoveryProgress::Phase;
 
+// The defaults of --server-silence and --volume-return.
+constexpr Duration kServerSilence = 5s, kVolumeReturn = 10min;
+
 /// Random deaths; four of ten seeds are `synced`.
 class DeathsSim : public RecoveryClusterTest {};
 
-class RecoveryClusterSim : public DurabilityTest {};
+class RecoveryClusterSim : public DurabilityTest {
+ protected:
+  bool is_a_new_server(size_t place, uint64_t former) {
+    return cluster().server_runs(place) && cluster().server(place).server_id() > former && whole();
+  }
+  /// Its connections stay open.
+  void cut_off_from_all(size_t place) {
+    for (size_t i = 0; i < cluster().servers(); ++i) {
+      if (i != place) cluster().cut_off(place, i);
+    }
+    for (SimNode* node : cluster().nodes_of_server(place)) {
+      cluster().network().partition(*node, cluster().coordinator_sim_node(0));
+      for (size_t i = 0; i < 2; ++i) cluster().network().partition(*node, cluster().client_node(i));
+    }
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Durability, RecoveryClusterSim, ::testing::Bool(), durability);
 
 TEST_F(DeathsSim, OfServersWithDataLoseNothing) {
@@ -43,6 +62,82 @@ TEST_F(DeathsSim, OfServersThatCleanLoseNothing) {
                                  << seed;
   }
   if (count >= 8) EXPECT_EQ(never_reached(Run::kCleaning), "");
+}
+
+/// The owner dies after the first page of the scan.
+TEST_P(RecoveryClusterSim, AScanAcrossARecoveryGivesEachKeyOnce) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5}, 3);
+    fill("t", 0, 200, 100);
+    std::multiset<std::string> keys;
+    ClientCore::ScanPosition position;
+    uint32_t pages = 0;
+    while (!position.done) {
+      auto page = cluster().run(1, cluster().client(1).scan_page(id("t"), position, false, 2048));
+      ASSERT_TRUE(page.has_value()) << page.error().to_string();
+      while (const auto object = page->next()) keys.emplace(object->key);
+      if (++pages == 1) {
+        ASSERT_FALSE(position.done);
+        kill(owner("t"));
+      }
+    }
+    EXPECT_GT(pages, 5u);
+    EXPECT_EQ(keys.size(), 200u);
+    for (uint32_t i = 0; i < 200; ++i) EXPECT_EQ(keys.count(key(i)), 1u) << key(i);
+    ASSERT_TRUE(until_served());
+    expect_filled("t", 0, 200);
+    EXPECT_EQ(verdicts(), 1u);
+    expect_sound();
+  }
+}
+
+/// Requests reach the former owner in its first turn, from a client that knows no other.
+TEST_P(RecoveryClusterSim, ASuspendedOwnerThatContinuesAnswersNothingStale) {
+  enum class What : uint8_t { kRead, kCondition, kScan };
+  for (const What what : {What::kRead, What::kCondition, What::kScan}) {
+    for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+      SCOPED_TRACE(fmt::format("what {}, seed {}", static_cast<int>(what), seed));
+      start({.seed = seed, .servers = 5, .condemned_start_again = true}, 1);
+      fill("t", 0, 10, 100);
+      const uint64_t master = owner("t");
+      const size_t place = place_of(master);
+      ClientCore& other = cluster().client(1);
+      const auto former = cluster().run(1, other.read(id("t"), key(0)));
+      ASSERT_TRUE(former.has_value()) << former.error().to_string();
+      cluster().pause_server(place, 60s);
+      ASSERT_TRUE(until([&] { return owner("t") != master && served(); }, 30s));
+      expect_filled("t", 0, 1);  // this client knows the new owner
+      const auto renewed = cluster().run(0, client().write(id("t"), key(0), "new"));
+      ASSERT_TRUE(renewed.has_value()) << renewed.error().to_string();
+      cluster().scheduler().after(1ms, [&] { cluster().resume_server(place); });
+      if (what == What::kRead) {
+        const auto found = cluster().run(1, other.read(id("t"), key(0)));
+        ASSERT_TRUE(found.has_value()) << found.error().to_string();
+        EXPECT_EQ(found->value, "new");
+      } else if (what == What::kCondition) {
+        const wire::RejectRules same{.flags = wire::RejectRules::kIfVersionNotEqual,
+                                     .reserved = 0,
+                                     .version = former->version};
+        const auto written = cluster().run(1, other.write(id("t"), key(0), "other", same));
+        ASSERT_FALSE(written.has_value()) << "the condition holds by what is stale";
+        EXPECT_TRUE(written.error().code() == StatusCode::kWrongVersion ||
+                    written.error().code() == StatusCode::kIndeterminate)
+            << written.error().to_string();
+      } else {
+        const auto all = cluster().run(1, scan_table(other, id("t")));
+        ASSERT_TRUE(all.has_value()) << all.error().to_string();
+        EXPECT_EQ(all->size(), 10u);
+        EXPECT_EQ(all->at(key(0)), "new");
+      }
+      ASSERT_TRUE(until([&] { return is_a_new_server(place, master); }));
+      const auto last = cluster().run(0, client().read(id("t"), key(0)));
+      ASSERT_TRUE(last.has_value()) << last.error().to_string();
+      EXPECT_EQ(last->value, "new");
+      expect_filled("t", 1, 9);
+      expect_sound();
+    }
+  }
 }
 
 TEST_P(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
@@ -124,7 +219,7 @@ TEST_P(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
     EXPECT_THAT(progress.waits_for,
                 ::testing::ContainsRegex("segment [0-9]+: no replica of an open head that counts"))
         << "what is there is older than segment " << head;
-    cluster().scheduler().run_for(std::chrono::minutes(10));
+    cluster().scheduler().run_for(kVolumeReturn);
     ASSERT_EQ(phase(), Phase::kBlocked) << "nobody is expected any more";
     EXPECT_FALSE(served());
     cluster().restart_server(returns);
@@ -143,8 +238,9 @@ TEST_P(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
     const size_t holder = place_of(holders_of_head(master).at(0));
     kill(master);
     cluster().kill_server(holder);
-    cluster().scheduler().run_for(20s);
+    cluster().scheduler().run_for(kVolumeReturn + 20s);
     ASSERT_FALSE(served());
+    ASSERT_EQ(phase(), Phase::kBlocked) << waits_for();
     cluster().restart_server(holder);
     ASSERT_TRUE(until_served());
     expect_filled("t", 0, 200);
@@ -163,6 +259,79 @@ TEST_P(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
     for (size_t i = 0; i < 4; ++i) cluster().restart_server((seed + i) % 6);
     ASSERT_TRUE(until_served());
     expect_filled("t", 0, 60);
+    expect_sound();
+  }
+}
+
+/// The same, with R - 1 volumes that are empty, or away.
+TEST_P(RecoveryClusterSim, AColdStartNeedsNotEveryVolume) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 6, .replicas = 3}, 6);
+    fill("t", 0, 60, 10'000);
+    kill_all();
+    cluster().scheduler().run_for(1s + seed * 1s);
+    const size_t empty = seed % 6, other = (seed * 3 + 1) % 6;
+    cluster().disk(empty).erase();
+    if (seed % 2 == 0) cluster().disk(other).erase();
+    for (size_t i = 0; i < 6; ++i) {
+      if (i != other || seed % 2 == 0) cluster().restart_server(i);
+    }
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 0, 60);
+    expect_sound();
+  }
+}
+
+/// Each volume in turn is replaced by an empty one. Then everything is read from the copies.
+TEST_P(RecoveryClusterSim, OfAVolumeThatIsLostTheReplicasAreCopied) {
+  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5, .replicas = seed % 2 == 0 ? 2u : 3u}, 5);
+    fill("t", 0, 60, 200'000);
+    remove("t", 0, 10);
+    for (size_t i = 0; i < 5; ++i) {
+      cluster().kill_server(i);
+      cluster().disk(i).erase();
+      cluster().restart_server(i);
+      uint32_t asked = 0;
+      ASSERT_TRUE(until([&] { return ++asked % 64 == 0 && whole(); })) << waits_for();
+    }
+    kill_all();
+    for (size_t i = 0; i < 5; ++i) cluster().restart_server(i);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 10, 50);
+    expect_absent("t", 0, 10);
+    expect_sound();
+  }
+}
+
+/// No connection shows that the machine of the owner stands still, or is cut off from everybody.
+TEST_P(RecoveryClusterSim, ASilentMachineIsGivenUpAfterTheServerSilence) {
+  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 5, .condemned_start_again = true}, 1);
+    fill("t", 0, 100, 1'000);
+    const uint64_t master = owner("t");
+    const size_t place = place_of(master);
+    if (seed % 2 == 0) {
+      cluster().pause_server(place, 60s);
+    } else {
+      cut_off_from_all(place);
+    }
+    const Time silent = cluster().scheduler().now();
+    expect_filled("t", 0, 1);
+    const Duration away = cluster().scheduler().now() - silent;
+    EXPECT_GE(away, kServerSilence);
+    EXPECT_LE(away, kServerSilence + 4s);
+    EXPECT_NE(owner("t"), master);
+    expect_filled("t", 0, 100);
+    fill("t", 100, 20, 1'000);
+    cluster().network().heal_all();
+    cluster().resume_server(place);
+    ASSERT_TRUE(until([&] { return is_a_new_server(place, master); })) << waits_for();
+    EXPECT_EQ(verdicts(), 1u);
+    expect_filled("t", 0, 120);
     expect_sound();
   }
 }
@@ -399,6 +568,9 @@ TEST_P(RecoveryClusterSim, AnImportFromBeforeAFenceDoesNotServeTheHolderThatWasL
     ASSERT_FALSE(leading().state().restate.has_value());
     EXPECT_FALSE(served()) << "from a replica that was left behind";
     EXPECT_THAT(waits_for(), ::testing::HasSubstr("imported")) << waits_for();
+    cluster().scheduler().run_for(kVolumeReturn);
+    EXPECT_FALSE(served());
+    ASSERT_EQ(phase(), Phase::kBlocked) << waits_for();
     for (const size_t place : went_on) cluster().restart_server(place);
     ASSERT_TRUE(until_served()) << waits_for();
     expect_filled("t", 0, 210);

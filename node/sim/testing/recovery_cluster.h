@@ -172,6 +172,12 @@ class RecoveryClusterTest : public ::testing::Test {
     }
     return true;
   }
+  /// True if also all servers are UP, nothing is recovered, and no segment lacks a replica.
+  bool whole() {
+    const ClusterStatus status = leading().status();
+    return status.servers_up == cluster_->servers() && status.recoveries.empty() &&
+           status.replication.segments_under_replicated == 0 && served();
+  }
   void expect_sound() {
     EXPECT_EQ(cluster_->check_invariants(), "");
     EXPECT_EQ(cluster_->failures(), "");

@@ -47,6 +47,8 @@ class SimDisk final : public Disk {
   /// The power went: of the sectors written since the last completed sync, and of direct writes
   /// in flight, a random subset is kept.
   void power_loss();
+  /// The device is replaced by an empty one. Precondition: no file is open.
+  void erase() { files_.clear(); }
   /// Every later write or sync fails with this status; OK ends it.
   void fail_with(Status status) { failure_ = std::move(status); }
   /// No space is left: allocating fails; allocated space can be written.
