@@ -170,6 +170,32 @@ TEST_P(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
   }
 }
 
+/// Two of four servers die. Each other one has one backup left, but two replicas are the least. So the
+/// parts wait for another backup, and the log is not read again meanwhile.
+TEST_P(ShortageSim, OfBackupsNothingIsReadAgainUntilAServerJoins) {
+  const SeedRange seeds = seed_range(2);
+  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 4, .replicas = 3, .synced = GetParam()}, 1);
+    fill("t", 0, 40, 200'000);
+    const uint64_t master = owner("t");
+    const size_t place = place_of(master);
+    kill(holders_of_head(master).at(0));
+    kill(master);
+    const auto waits = [&] { return waits_for().find("lack replicas") != std::string::npos; };
+    ASSERT_TRUE(until(waits, 60s)) << waits_for();
+    const auto attempt = [&] { return leading().state().recoveries.at(master).attempt; };
+    const uint64_t first = attempt();
+    cluster().scheduler().run_for(300s);
+    EXPECT_TRUE(waits()) << waits_for();
+    EXPECT_EQ(attempt(), first);
+    cluster().restart_server(place);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 0, 40);
+    expect_sound();
+  }
+}
+
 /// Two servers, R = 1: when the backup is lost, no other server can hold a replica, and the
 /// coordinator leases.
 TEST_P(ShortageSim, OfHoldersTheCoordinatorLeases) {
