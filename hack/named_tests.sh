@@ -4,13 +4,15 @@
 # A definition may be on two lines.
 named_cases=$(find node clients \( -name '*_test.cc' -o -path 'node/model/*.cc' \) -print0 | xargs -0 sed -n '/^TEST\(_F\|_P\)\?(/{/)/!{N;s/,\n */, /};s/).*/)/;p}')
 
-# named_test NAME: Suite.Case or Suite (C++; a /PARAMETER behind it counts for nothing), TestName (Go), test_name (Python).
+# named_test NAME: Suite.Case or Suite (C++), TestName (Go), test_name (Python). A case that is named with a durability
+# (/buffered, /synced) has parameters; another /PARAMETER counts for nothing.
 named_test() {
-  local name=${1%%/*}
+  local name=${1%%/*} kinds='(_F|_P)?'
+  [[ $1 != *.*/buffered && $1 != *.*/synced ]] || kinds=_P
   case $name in
     Test*) grep -rqE "^func $name\(" --include='*_test.go' clients operator e2e ;;
     test_*) grep -rqE "def $name\(" --include='*.py' clients ;;
-    *.*) grep -qE "^TEST(_F|_P)?\(${name%%.*}, ${name#*.}\)" <<<"$named_cases" ;;
+    *.*) grep -qE "^TEST$kinds\(${name%%.*}, ${name#*.}\)" <<<"$named_cases" ;;
     *) grep -qE "^TEST(_F|_P)?\($name, " <<<"$named_cases" ;;
   esac
 }

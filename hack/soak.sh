@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What `make test` does with samples, whole: hours, on a machine that does nothing else.
-#   soak.sh [PART…]   power: power cuts of simulated clusters, 500 and 200 seeds
+# More seeds and longer runs of some tests of `make test`: hours, on a machine that does nothing else.
+#   soak.sh [PART…]   power: power cuts of whole simulated clusters, 500 seeds; of some hosts or after a recovery, and
+#                     shortages, 200 seeds
 #                     recovery: deaths of servers with data, 2,000 seeds of the simulation
 #                     cleaning: 10,000 rounds of cleaning with crashes, and long runs in a log that is 98 % full
 #                     processes: recoveries of real processes, at every failpoint, 20 runs of the loaded one, two minutes of

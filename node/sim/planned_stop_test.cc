@@ -42,6 +42,7 @@ TEST_P(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
       cluster().scheduler().run_for(10s);
       EXPECT_GT(leading().status().replication.segments_under_replicated, 0u);
       EXPECT_EQ(leading().status().survives_servers, 0u);
+      EXPECT_EQ(leading().status().health, "DEGRADED");
       cluster().restart_server(i);
       ASSERT_TRUE(until([&] { return whole(); }));
       EXPECT_EQ(copied(), 0u) << "server " << i;
@@ -51,6 +52,18 @@ TEST_P(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
     expect_filled("t", 0, 150);
     expect_sound();
   }
+}
+
+TEST_P(PlannedStopSim, WhatDoesNotComeBackIsCopiedAfterTheGracePeriod) {
+  constexpr Duration kGrace = 30s;  // the default of --restart-grace
+  start_with_closed_segments(1);
+  const Time asked = cluster().scheduler().now();
+  ASSERT_TRUE(cluster().stop_server(1));
+  ASSERT_TRUE(until_served()) << waits_for();
+  ASSERT_TRUE(until([&] { return copied() > 0; }, 2 * kGrace));
+  EXPECT_GE(cluster().scheduler().now() - asked, kGrace);
+  expect_filled("t", 0, 150);
+  expect_sound();
 }
 
 TEST_P(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
