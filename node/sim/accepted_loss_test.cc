@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include "base/testing/sanitizer.h"
 #include "sim/testing/recovery_cluster.h"
 
 namespace ramcloud::sim {
@@ -128,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Durability, AcceptedLossSim, ::testing::Bool(), durabil
 
 TEST_P(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
   uint32_t found = 0, lost = 0;
-  for (uint64_t seed = 1; seed <= testing::seeds(6); ++seed) {
+  for (const uint64_t seed : seeds(6)) {
     SCOPED_TRACE(seed);
     start_with_segments(seed);
     const size_t place = place_of(master_), gone = holder(/*of_head=*/seed % 2 == 0);
@@ -159,14 +158,14 @@ TEST_P(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
     expect_all_new();
     expect_sound();
   }
-  if (testing::seeds(6) < 6) return;
+  if (seeds(6).size() < 6) return;
   EXPECT_GT(found, 0u);
   EXPECT_GT(lost, 0u);
 }
 
 /// The device of a server that stays up fails, and nobody else has a segment of the master.
 TEST_P(AcceptedLossSim, ADeviceThatFailsIsWaitedForAndThenAccepted) {
-  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
     start_with_segments(seed);
     const size_t failed = holder(/*of_head=*/seed % 2 == 0);

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Durability, LeaderDeathsSim, ::testing::Bool(), durabil
 /// leads: for the recovery, or for the fence.
 TEST_P(LeaderDeathsSim, MinutesWithoutALeaderLoseNothing) {
   constexpr uint32_t kSeconds = 120;
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .coordinators = 3, .servers = 5}, 1);
     fill("t", 0, 20, 1'000);

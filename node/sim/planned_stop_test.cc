@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/testing/sanitizer.h"
 #include "sim/crowd.h"
 #include "sim/scenario.h"
 #include "sim/testing/recovery_cluster.h"
@@ -31,8 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Durability, PlannedStopSim, ::testing::Bool(), durabili
 
 /// Each server is away for seconds, and the others could copy what it had (R + 2 servers).
 TEST_P(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {
-  const uint64_t seeds = synced() ? 1 : testing::seeds(2);  // a seed takes seconds
-  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+  const uint64_t count = synced() ? 1 : 2;  // a seed takes seconds
+  for (const uint64_t seed : seeds(count)) {
     SCOPED_TRACE(seed);
     start_with_closed_segments(seed);
     uint64_t adopted = 0;
@@ -67,7 +66,7 @@ TEST_P(PlannedStopSim, WhatDoesNotComeBackIsCopiedAfterTheGracePeriod) {
 }
 
 TEST_P(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
-  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
     start_with_closed_segments(seed);
     cluster().kill_server(seed % 5);
@@ -83,7 +82,7 @@ TEST_P(PlannedStopSim, AfterACrashClosedSegmentsAreCopiedAtOnce) {
 }
 
 TEST_P(PlannedStopSim, ARollingRestartFailsNoOperation) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .reactors = seed % 2 == 0 ? 3u : 1u}, 5);
     fill("t", 0, 50, 1'000);
@@ -109,7 +108,7 @@ TEST_P(PlannedStopSim, ARollingRestartFailsNoOperation) {
 
 /// Reads, conditions and increments of several clients see one order of everything.
 TEST_P(PlannedStopSim, WhatClientsSeeIsLinearizable) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .clients = 3}, 1);
     Random random(seed);
@@ -133,7 +132,7 @@ TEST_P(PlannedStopSim, WhatClientsSeeIsLinearizable) {
 
 /// The data that the last servers took over is on disks, like everything else.
 TEST_P(PlannedStopSim, AClusterThatWasStoppedAsAWholeStartsAgain) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5}, 5);
     fill("t", 0, 100, 10'000);

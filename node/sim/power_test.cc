@@ -6,7 +6,6 @@
 
 #include "base/random.h"
 #include "sim/testing/recovery_cluster.h"
-#include "sim/testing/seed_range.h"
 
 namespace ramcloud::sim {
 namespace {
@@ -83,8 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Durability, PowerCutSim, ::testing::Bool(), durability)
 
 /// All hosts lose the power at the same time while heads roll, every 50 ms or sooner.
 TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
-  const SeedRange seeds = seed_range(2);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const uint32_t replicas = 1 + static_cast<uint32_t>(random.below(3));
@@ -113,8 +111,7 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
 
 /// Before a recovered tablet is served, everything that its owner needs is on devices.
 TEST_P(PowerCutSim, RightAfterARecoveryTakesNothingThatWasRecovered) {
-  const SeedRange seeds = seed_range(2);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
     Random random(seed);
     start({.seed = seed, .servers = 4}, 2);
@@ -135,8 +132,7 @@ TEST_P(PowerCutSim, RightAfterARecoveryTakesNothingThatWasRecovered) {
 /// The fourth host kept its power, and with it the tail. It returns late; nothing is given up
 /// meanwhile.
 TEST_P(PowerCutSim, OfThreeHostsOfFourTheLateOneHasTheTail) {
-  const SeedRange seeds = seed_range(2);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
     Random random(seed);
     start({.seed = seed, .servers = 4, .replicas = 2}, 1);

@@ -66,7 +66,7 @@ TEST_F(DeathsSim, OfServersThatCleanLoseNothing) {
 
 /// The owner dies after the first page of the scan.
 TEST_P(RecoveryClusterSim, AScanAcrossARecoveryGivesEachKeyOnce) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5}, 3);
     fill("t", 0, 200, 100);
@@ -96,7 +96,7 @@ TEST_P(RecoveryClusterSim, AScanAcrossARecoveryGivesEachKeyOnce) {
 TEST_P(RecoveryClusterSim, ASuspendedOwnerThatContinuesAnswersNothingStale) {
   enum class What : uint8_t { kRead, kCondition, kScan };
   for (const What what : {What::kRead, What::kCondition, What::kScan}) {
-    for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+    for (const uint64_t seed : seeds(3)) {
       SCOPED_TRACE(fmt::format("what {}, seed {}", static_cast<int>(what), seed));
       start({.seed = seed, .servers = 5, .condemned_start_again = true}, 1);
       fill("t", 0, 10, 100);
@@ -141,7 +141,7 @@ TEST_P(RecoveryClusterSim, ASuspendedOwnerThatContinuesAnswersNothingStale) {
 }
 
 TEST_P(RecoveryClusterSim, SuspendingAllInARecoveryCostsOnlyTheTime) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5}, 5);
     fill("t", 0, 200, 20'000);
@@ -195,7 +195,7 @@ TEST_P(RecoveryClusterSim, SeveralSegmentsAreFetchedAtOnce) {
 /// The replica of a holder that was cut off from its master does not count: the master continued
 /// with other holders.
 TEST_P(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .backup_silence = 1s, .condemned_start_again = true}, 1);
     fill("t", 0, 10, 100);
@@ -230,7 +230,7 @@ TEST_P(RecoveryClusterSim, TheHolderThatWasLeftBehindIsNotTheEndOfTheLog) {
 }
 
 TEST_P(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .replicas = 1}, 1);
     fill("t", 0, 200, 1'000);
@@ -250,7 +250,7 @@ TEST_P(RecoveryClusterSim, WithOneReplicaItsDiskMustComeBack) {
 
 /// All servers but R - 1 come back: their replicas suffice.
 TEST_P(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .replicas = 3}, 6);
     fill("t", 0, 60, 10'000);
@@ -265,7 +265,7 @@ TEST_P(RecoveryClusterSim, AColdStartNeedsNotEverybody) {
 
 /// The same, with R - 1 volumes that are empty, or away.
 TEST_P(RecoveryClusterSim, AColdStartNeedsNotEveryVolume) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .replicas = 3}, 6);
     fill("t", 0, 60, 10'000);
@@ -285,7 +285,7 @@ TEST_P(RecoveryClusterSim, AColdStartNeedsNotEveryVolume) {
 
 /// Each volume in turn is replaced by an empty one. Then everything is read from the copies.
 TEST_P(RecoveryClusterSim, OfAVolumeThatIsLostTheReplicasAreCopied) {
-  for (uint64_t seed = 1; seed <= testing::seeds(2); ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .replicas = seed % 2 == 0 ? 2u : 3u}, 5);
     fill("t", 0, 60, 200'000);
@@ -308,7 +308,7 @@ TEST_P(RecoveryClusterSim, OfAVolumeThatIsLostTheReplicasAreCopied) {
 
 /// No connection shows that the machine of the owner stands still, or is cut off from everybody.
 TEST_P(RecoveryClusterSim, ASilentMachineIsGivenUpAfterTheServerSilence) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .condemned_start_again = true}, 1);
     fill("t", 0, 100, 1'000);
@@ -337,7 +337,7 @@ TEST_P(RecoveryClusterSim, ASilentMachineIsGivenUpAfterTheServerSilence) {
 }
 
 TEST_P(RecoveryClusterSim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .replicas = 0}, 1);
     uint64_t version = 0;
@@ -363,7 +363,7 @@ TEST_P(RecoveryClusterSim, WithoutReplicasTabletsComeBackEmptyAndVersionsRise) {
 
 TEST_P(RecoveryClusterSim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThanItsSilence) {
   constexpr Duration kSilence = 1s, kFence = 300ms;
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .backup_silence = kSilence}, 1);
     fill("t", 0, 10, 100);
@@ -387,7 +387,7 @@ TEST_P(RecoveryClusterSim, ABackupThatStopsForTwoSecondsStallsWritesNoLongerThan
 
 /// The tablet goes round among three servers, each time with an attempt that a new leader repeats.
 TEST_P(RecoveryClusterSim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 3}, 1);
     fill("t", 0, 60, 1'000);
@@ -412,7 +412,7 @@ TEST_P(RecoveryClusterSim, NothingDeletedComesBackWhenATabletIsRecoveredAgain) {
 
 TEST_P(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
   for (const Phase when : {Phase::kQuerying, Phase::kReplaying, Phase::kHandingOver}) {
-    for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+    for (const uint64_t seed : seeds(4)) {
       SCOPED_TRACE(fmt::format("phase {}, seed {}", static_cast<int>(when), seed));
       start({.seed = seed, .servers = 4, .clients = 3}, 2);
       create("u", 4);
@@ -435,7 +435,7 @@ TEST_P(RecoveryClusterSim, ATableIsDroppedAtAnyPointOfARecovery) {
 /// Metadata from before a recovery names a dead server as the owner of a tablet; the server that
 /// recovered the tablet says that it has it.
 TEST_P(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) {
-  for (uint64_t seed = 1; seed <= testing::seeds(4); ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 4, .clients = 3}, 2);
     fill("t", 0, 60, 5'000);
@@ -476,7 +476,7 @@ TEST_P(RecoveryClusterSim, AnImportFromBeforeARecoveryGivesNothingASecondOwner) 
 
 /// The export has the number of the attempt that brought the tablet to a server which died since.
 TEST_P(RecoveryClusterSim, AnImportFromBetweenTwoRecoveriesAlarmsNobody) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 5, .clients = 3}, 1);
     fill("t", 0, 40, 2'000);
@@ -502,7 +502,7 @@ TEST_P(RecoveryClusterSim, AnImportFromBetweenTwoRecoveriesAlarmsNobody) {
 /// recovered it is dead as well, so no server says that the master's log is old; and a replica of
 /// it is still there.
 TEST_P(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .clients = 3}, 1);
     fill("t", 0, 60, 5'000);
@@ -535,7 +535,7 @@ TEST_P(RecoveryClusterSim, AnImportFromBeforeARecoveryDoesNotServeTheOlderLog) {
 /// The fenced holder again, but the coordinator does not know the fence, because it was raised
 /// after the export. Only the later holders' replicas show it.
 TEST_P(RecoveryClusterSim, AnImportFromBeforeAFenceDoesNotServeTheHolderThatWasLeftBehind) {
-  for (uint64_t seed = 1; seed <= testing::seeds(3); ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 6, .backup_silence = 1s, .condemned_start_again = true}, 1);
     fill("t", 0, 10, 100);

@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "sim/testing/recovery_cluster.h"
-#include "sim/testing/seed_range.h"
 
 namespace ramcloud::sim {
 namespace {
@@ -66,8 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Durability, ShortageSim, ::testing::Bool(), durability)
 /// With four servers and R = 3, each other server has a replica of every segment. One of them has a
 /// flipped bit in a few sectors, or in each.
 TEST_P(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
-  const SeedRange seeds = seed_range(4);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(4)) {
     SCOPED_TRACE(seed);
     Random random(seed);
     start({.seed = seed, .servers = 4, .replicas = 3, .steps_between_looks = kNoLooks}, 1);
@@ -91,8 +89,7 @@ TEST_P(ShortageSim, OfSoundReplicasTheOthersAreTaken) {
 /// that joins has room for the rest.
 TEST_P(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
   constexpr uint32_t kOfEach = 210, kOfOne = 38, kBytes = 400'000;
-  const SeedRange seeds = seed_range(1);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(1)) {
     SCOPED_TRACE(seed);
     start({.seed = seed,
            .servers = 3,
@@ -132,8 +129,7 @@ TEST_P(ShortageSim, OfMemoryWhatFitsIsServedAndTheRestWhenAServerJoins) {
 /// estimated as much smaller than it is, because the server also has all of "t", which is empty.
 TEST_P(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
   constexpr uint32_t kObjects = 400, kBytes = 400'000;
-  const SeedRange seeds = seed_range(3);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed,
            .servers = 4,
@@ -199,8 +195,7 @@ TEST_P(ShortageSim, OfBackupsNothingIsReadAgainUntilAServerJoins) {
 /// Two servers, R = 1: when the backup is lost, no other server can hold a replica, and the
 /// coordinator leases.
 TEST_P(ShortageSim, OfHoldersTheCoordinatorLeases) {
-  const SeedRange seeds = seed_range(3);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(3)) {
     SCOPED_TRACE(seed);
     start({.seed = seed, .servers = 2, .replicas = 1}, 1);
     fill("t", 0, 20, 100);

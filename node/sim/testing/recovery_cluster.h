@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "base/logging.h"
+#include "base/testing/sanitizer.h"
 #include "replication/replica_manager.h"
 #include "sim/cluster.h"
 #include "sim/testing/durability.h"
+#include "sim/testing/seed_range.h"
 #include "store/object_store.h"
 
 namespace ramcloud::sim {
@@ -228,6 +230,17 @@ class RecoveryClusterTest : public ::testing::Test {
 class DurabilityTest : public RecoveryClusterTest, public ::testing::WithParamInterface<bool> {
  protected:
   static bool synced() { return GetParam(); }
+  /// SEEDS, or the first `count`. With a sanitizer one seed for each durability, since a seed costs
+  /// much then: another one with `synced`, if there is another.
+  static std::vector<uint64_t> seeds(uint64_t count) {
+    SeedRange range = seed_range(count);
+    if (testing::kSanitized && std::getenv("SEEDS") == nullptr) {
+      range.first = range.last = synced() && count > 1 ? 2 : 1;
+    }
+    std::vector<uint64_t> all;
+    for (uint64_t seed = range.first; seed <= range.last; ++seed) all.push_back(seed);
+    return all;
+  }
   void start(ClusterOptions options, uint32_t span) {
     options.synced = synced();
     RecoveryClusterTest::start(options, span);
