@@ -21,8 +21,14 @@ func saturation() (rounds int, length time.Duration) {
 // Eight servers overload one machine: a slow server is not a dead one. No server is condemned, no replica is
 // given up, and every server keeps its id.
 func TestASaturatedClusterGivesNobodyUp(t *testing.T) {
+	for _, durability := range []string{"buffered", "synced"} {
+		t.Run(durability, func(t *testing.T) { saturatedClusterGivesNobodyUp(t, durability) })
+	}
+}
+
+func saturatedClusterGivesNobodyUp(t *testing.T, durability string) {
 	const servers = 8
-	c := startCluster(t, servers, "--replicas", "3", "--log-memory", "128MiB")
+	c := startCluster(t, servers, "--replicas", "3", "--log-memory", "128MiB", "--durability", durability)
 	before := c.serverViews()
 	rounds, length := saturation()
 	for range rounds {

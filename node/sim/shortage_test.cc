@@ -169,10 +169,9 @@ TEST_P(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
 /// Two of four servers die. Each other one has one backup left, but two replicas are the least. So the
 /// parts wait for another backup, and the log is not read again meanwhile.
 TEST_P(ShortageSim, OfBackupsNothingIsReadAgainUntilAServerJoins) {
-  const SeedRange seeds = seed_range(2);
-  for (uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
+  for (const uint64_t seed : seeds(2)) {
     SCOPED_TRACE(seed);
-    start({.seed = seed, .servers = 4, .replicas = 3, .synced = GetParam()}, 1);
+    start({.seed = seed, .servers = 4, .replicas = 3}, 1);
     fill("t", 0, 40, 200'000);
     const uint64_t master = owner("t");
     const size_t place = place_of(master);
