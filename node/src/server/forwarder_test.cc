@@ -98,9 +98,9 @@ TEST_F(ForwarderTest, DataAndWritesOfReplicasAreServedAnywhere) {
        {Opcode::kRead, Opcode::kWrite, Opcode::kMultiDelete, Opcode::kReplicaWrite}) {
     EXPECT_TRUE(serves(opcode)) << static_cast<int>(opcode);
   }
-  for (const auto opcode : {Opcode::kPing, Opcode::kReplicaOpen, Opcode::kReplicaFree,
-                            Opcode::kTakeTablet, Opcode::kUpdateServerList, Opcode::kRecoveryQuery,
-                            Opcode::kRecoveryFetch}) {
+  for (const auto opcode :
+       {Opcode::kPing, Opcode::kReplicaOpen, Opcode::kReplicaFree, Opcode::kTakeTablet,
+        Opcode::kUpdateServerList, Opcode::kRecoveryQuery, Opcode::kRecoveryFetch}) {
     EXPECT_FALSE(serves(opcode)) << static_cast<int>(opcode);
   }
 }
