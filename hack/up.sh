@@ -92,7 +92,7 @@ Up in $((SECONDS - began)) s. From here, in a shell that e2e/kind/k bash starts$
   connect        build/bin/ramcloud --cluster $(outside_address) status
                  build/bin/ramcloud --cluster $(outside_address) get packages KEY
   scale out      kubectl scale rcc/$cluster --replicas=5
-  end            make down
+  end            exit, then make down
 Kill a server: others serve what it had; kubectl get rcr says after how long.
 try: kubectl delete pod $cluster-server-1 --force --grace-period=0
 TEXT

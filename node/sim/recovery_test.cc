@@ -22,7 +22,7 @@ using Phase = RecoveryProgress::Phase;
 // The defaults of --server-silence and --volume-return.
 constexpr Duration kServerSilence = 5s, kVolumeReturn = 10min;
 
-/// Random deaths; four of ten seeds are `synced`.
+/// Random deaths. The seed says whether replicas are `synced`.
 class DeathsSim : public RecoveryClusterTest {};
 
 class RecoveryClusterSim : public DurabilityTest {

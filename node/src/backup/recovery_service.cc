@@ -1,6 +1,5 @@
 #include "backup/recovery_service.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backup/frame_bytes.h"

@@ -129,11 +129,18 @@ wire::RecoveryState TabletRecovery::state() const {
     state.why = status_.message();
     state.segment = failed_segment_;
   } else {
-    const StatusCode waits_for = waits_for_others_ ? StatusCode::kRetry : lacks_.code();
-    state.status = static_cast<uint16_t>(waits_for);
+    state.status = static_cast<uint16_t>(waits_for());
     state.why = lacks_.message();
   }
   return state;
+}
+
+/// As wire::RecoveryState::status of a part that has not failed.
+StatusCode TabletRecovery::waits_for() const {
+  if (waits_for_others_) return StatusCode::kRetry;
+  // What was lacking at the last page need not lack any more. Fetching goes on without backups.
+  const bool looks = phase_ == RecoveryPhase::kCommitting;
+  return looks && lacks_ == StatusCode::kUnavailable ? StatusCode::kUnavailable : StatusCode::kOk;
 }
 
 void TabletRecovery::enter(RecoveryPhase phase) {
@@ -390,6 +397,7 @@ Status TabletRecovery::may_get_frames() {
       std::ranges::count_if(replay_.side().segments(), &log::Segment::closed_durable));
   if (std::exchange(durable_, durable) != durable) lacking_since_.reset();
   lacks_ = shortage();
+  if (lacks_ == StatusCode::kUnavailable) lacking_since_.reset();
   if (lacks_ != StatusCode::kNoSpace) return {};
   if (!lacking_since_) lacking_since_ = now;
   if (now - *lacking_since_ < kMostWithoutFrames) return {};

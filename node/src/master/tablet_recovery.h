@@ -99,6 +99,7 @@ class TabletRecovery {
   Task<Status> replay_page(FetchedPage page);
   bool may_get_memory(Time limit) const;
   Status shortage() const;
+  StatusCode waits_for() const;
   Status may_get_frames();
   std::vector<wire::HashRange> ranges_of(const wire::RecoverySegment& segment) const;
   Task<Status> commit();

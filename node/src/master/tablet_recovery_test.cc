@@ -562,11 +562,17 @@ TEST_F(NotDurable, WithTooFewBackupsItWaitsAndSaysSo) {
   dead_[3] = {object_entry(1, "a", "1")};
   ASSERT_EQ(recover(part(7)), StatusCode::kOk);
   ASSERT_TRUE(reaches(7, RecoveryPhase::kCommitting));
+  parts_.replicator.shortage = {StatusCode::kNoSpace, "backups are full"};
+  run_for(1s);
+  EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kOk)) << "not for long";
   parts_.replicator.shortage = {StatusCode::kUnavailable, "one backup is up"};
   run_for(60s);
   EXPECT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "an attempt elsewhere finds no more";
   EXPECT_THAT(state(7)->why, ::testing::HasSubstr("one backup is up"));
   EXPECT_EQ(state(7)->status, static_cast<uint16_t>(StatusCode::kUnavailable));
+  parts_.replicator.shortage = {StatusCode::kNoSpace, "the new one is full"};
+  run_for(5s);
+  ASSERT_EQ(state(7)->phase, RecoveryPhase::kCommitting) << "its frames may become free";
   parts_.replicator.shortage = {};
   parts_.replicator.finish_all();
   ASSERT_TRUE(run_until([&] {

@@ -185,11 +185,11 @@ struct RecoveryState {
   uint64_t objects = 0;        // live objects now
   /// For kReady: the tablets' first position in this server's log, as in TakeTabletReply.
   uint64_t creation_position = 0;
-  /// StatusCode. Of kFailed the error. In other phases what it waits for, so that it is not given
-  /// up: RETRY: for other parts, which are fetched first; UNAVAILABLE: for backups; NO_SPACE: for
-  /// frames; otherwise OK.
+  /// StatusCode. Of kFailed the error. In other phases why it waits: RETRY: other parts are fetched
+  /// first; UNAVAILABLE: there are too few backups for what it recovered. Otherwise OK, also without
+  /// frames, for which it waits only a short time.
   uint16_t status = 0;
-  std::string why;                // the same for people
+  std::string why;                // for people: the error, or what it lacks
   uint64_t segment = 0;           // of kFailed: which no source could send; 0: another error
   uint64_t segments_durable = 0;  // recovered segments that have all their replicas
   template <class V>

@@ -646,6 +646,37 @@ TEST_F(OneTablet, ARecoveryMasterThatWaitsForBackupsIsGivenUpLate) {
   ASSERT_TRUE(wait_until_served());
 }
 
+TEST_F(OneTablet, ARecoveryMasterThatHasBackupsAtLastIsGivenTimeForThem) {
+  make(4);
+  stop_all_in(wire::RecoveryPhase::kCommitting);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kCommitting); }));
+  all_wait_for(StatusCode::kUnavailable);
+  cluster.run_for(5min);
+  all_wait_for(StatusCode::kOk);
+  cluster.run_for(50s);
+  EXPECT_EQ(attempts_at(dead_).size(), 1u) << "its disks are slow";
+  cluster.run_for(20s);
+  EXPECT_EQ(attempts_at(dead_).size(), 2u);
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+}
+
+TEST_F(OneTablet, ARecoveryMasterThatFallsSilentWhileItWaitsIsGivenUp) {
+  make(4);
+  stop_all_in(wire::RecoveryPhase::kCommitting);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kCommitting); }));
+  all_wait_for(StatusCode::kUnavailable);
+  cluster.run_for(30s);
+  for (const uint64_t id : others_) recovery(id).tells_no_state = true;
+  cluster.run_for(70s);
+  EXPECT_EQ(attempts_at(dead_).size(), 2u);
+  for (const uint64_t id : others_) recovery(id).tells_no_state = false;
+  stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+}
+
 TEST_F(OneTablet, ARecoveryMasterThatFetchesOtherPartsFirstIsNotGivenUp) {
   make(4);
   stop_all_in(wire::RecoveryPhase::kReplaying);
@@ -658,6 +689,19 @@ TEST_F(OneTablet, ARecoveryMasterThatFetchesOtherPartsFirstIsNotGivenUp) {
   cluster.run_for(70s);
   EXPECT_EQ(attempts_at(dead_).size(), 2u) << "its turn has come";
   stop_all_in(std::nullopt);
+  ASSERT_TRUE(wait_until_served());
+}
+
+TEST_F(OneTablet, AnOrderThatMustWaitForOtherPartsIsGivenUpLate) {
+  make(4);
+  for (const uint64_t id : others_) recovery(id).busy = true;
+  kill(dead_);
+  cluster.run_for(9min);
+  EXPECT_EQ(metric("ramcloud_recoveries_attempts_total"), 1);
+  EXPECT_TRUE(owns(dead_));
+  cluster.run_for(3min);
+  EXPECT_EQ(metric("ramcloud_recoveries_attempts_total"), 2);
+  for (const uint64_t id : others_) recovery(id).busy = false;
   ASSERT_TRUE(wait_until_served());
 }
 

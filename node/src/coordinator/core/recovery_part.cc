@@ -13,7 +13,6 @@
 namespace ramcloud {
 
 Task<void> RecoveryPart::run(Time not_before) {
-  progressed_ = reactor_.now();
   why_ = co_await begin();
   if (why_.ok()) why_ = co_await recovered();
   if (why_.ok()) {
@@ -52,41 +51,58 @@ std::string RecoveryPart::phase_name(Phase phase) {
   return "FAILED";
 }
 
+/// Counts the time since the last count as time in which the server did this.
+void RecoveryPart::count(Does what) {
+  const Time now = reactor_.now();
+  const Duration took = now - std::exchange(counted_, now);
+  if (what == Does::kProgress) idle_ = waited_ = {};
+  if (what == Does::kNothing) idle_ += took;
+  if (what == Does::kWaits) waited_ += took;
+}
+
+bool RecoveryPart::stuck() const {
+  return idle_ > options_.patience || waited_ > options_.most_waiting;
+}
+
 /// Sends the order. OK: the server has begun.
 Task<Status> RecoveryPart::begin() {
   BackOff back_off(options_.retry_min, options_.retry_max);
+  counted_ = reactor_.now();
   for (;;) {
     const Time asked = reactor_.now();
     AsyncMutex::Lock turn = co_await calls_.turn_to_order(log_);
-    progressed_ += reactor_.now() - asked;  // that others are ordered first is not its fault
+    counted_ += reactor_.now() - asked;  // that others are ordered first is not its fault
     RC_FAILPOINT("coordinator.recovery.before_order");
     const auto begun = co_await calls_.order(planned_.server_id, order_, log_, options_.timeout);
     turn.release();
-    if (begun) progressed_ = reactor_.now();
-    if (begun) co_return StatusCode::kOk;
+    if (begun) {
+      count(Does::kProgress);
+      co_return StatusCode::kOk;
+    }
     const StatusCode code = begun.error().code();
     const bool for_good = code == StatusCode::kUnsupported || code == StatusCode::kStaleTerm ||
                           code == StatusCode::kInvalidArgument;
     const bool gone = state_.up_server(planned_.server_id) == nullptr;
-    if (for_good || gone || reactor_.now() - progressed_ > options_.patience) {
-      co_return begun.error();
-    }
+    count(code == StatusCode::kRetry ? Does::kWaits : Does::kNothing);
+    if (for_good || gone || stuck()) co_return begun.error();
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }
 }
 
-bool RecoveryPart::progressed(const wire::RecoveryState& now) {
+RecoveryPart::Does RecoveryPart::does(const wire::RecoveryState& now) const {
   const auto how_far = [](const wire::RecoveryState& state) {
     return std::tuple(state.phase, state.segments_done, state.bytes_fetched, state.objects,
                       state.segments_durable);
   };
-  return how_far(now) != how_far(seen_);
-}
-
-bool RecoveryPart::stuck() const {
-  const bool lacks_backups = seen_.status == static_cast<uint16_t>(StatusCode::kUnavailable);
-  return reactor_.now() - progressed_ >
-         (lacks_backups ? options_.patience_for_backups : options_.patience);
+  if (how_far(now) != how_far(seen_)) return Does::kProgress;
+  switch (static_cast<StatusCode>(now.status)) {
+    case StatusCode::kRetry:
+      return Does::kFetchesOthers;
+    case StatusCode::kUnavailable:
+      return Does::kWaits;
+    default:
+      return Does::kNothing;
+  }
 }
 
 /// Waits for the server. OK: it has recovered everything; seen_ has the creation position.
@@ -96,7 +112,6 @@ Task<Status> RecoveryPart::recovered() {
   request.master_id = order_.master_id;
   request.attempt = order_.attempt;
   request.wait_ms = static_cast<uint32_t>(options_.poll / 1ms);
-  Time asked = reactor_.now();
   for (;;) {
     request.known = seen_.phase;
     auto now = co_await calls_.call<wire::RecoveryState>(planned_.server_id,
@@ -109,11 +124,8 @@ Task<Status> RecoveryPart::recovered() {
       co_return Status(said ? static_cast<StatusCode>(seen_.status) : StatusCode::kInternal,
                        seen_.why);
     }
+    count(now ? does(*now) : Does::kNothing);
     if (now) {
-      const bool waits_for_others = now->status == static_cast<uint16_t>(StatusCode::kRetry);
-      if (waits_for_others) progressed_ += reactor_.now() - asked;
-      asked = reactor_.now();
-      if (progressed(*now)) progressed_ = asked;
       seen_ = *now;
       on_news_();
       back_off.reset();

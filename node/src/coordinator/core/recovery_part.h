@@ -22,11 +22,12 @@ class RecoveryPart {
     Duration poll = 1s;     // long poll: how long a recovery master may delay its answer
     Duration retry_min = 50ms;
     Duration retry_max = 500ms;
-    /// A recovery master without progress for this long, or that does not begin, is given up. The
-    /// time in which it fetches other parts first does not count.
+    /// A recovery master that got no further for this long is given up. Not counted: time in which it
+    /// said that it waits.
     Duration patience = std::chrono::minutes(1);
-    /// The same of one without backups for what it recovered: the others have hardly more.
-    Duration patience_for_backups = std::chrono::minutes(10);
+    /// The most that it may wait for backups, or for other parts to end before it begins. The time in
+    /// which it fetches other parts first has no limit: each of those has one.
+    Duration most_waiting = std::chrono::minutes(10);
   };
   enum class Phase : uint8_t { kReplaying, kHandingOver, kDone, kFailed };
 
@@ -80,7 +81,9 @@ class RecoveryPart {
   Task<Status> begin();
   Task<Status> recovered();
   Task<Status> hand_over();
-  bool progressed(const wire::RecoveryState& now);
+  enum class Does : uint8_t { kNothing, kProgress, kWaits, kFetchesOthers };
+  Does does(const wire::RecoveryState& now) const;
+  void count(Does what);
   bool stuck() const;
 
   Reactor& reactor_;
@@ -95,7 +98,9 @@ class RecoveryPart {
   std::function<void()> on_news_;
   Phase phase_ = Phase::kReplaying;
   wire::RecoveryState seen_;
-  Time progressed_{};
+  // Since its last progress: how long it did nothing, and how long it waited. Counted up to counted_.
+  Duration idle_{}, waited_{};
+  Time counted_{};
   Time ready_at_{};
   Status why_;
 };

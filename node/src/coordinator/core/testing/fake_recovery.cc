@@ -89,6 +89,7 @@ void FakeRecovery::on_recover(const Request& r) {
     violation = "an order whose segments are not packed as its version demands";
   }
   if (hold_orders) return;
+  if (busy) return reply_error(transport_, r.reply, {StatusCode::kRetry, "other parts end first"});
   const std::pair key{asked.master_id, asked.attempt};
   for (const auto& [other, job] : jobs) {
     if (other.first == key.first && other.second > key.second) {
@@ -154,7 +155,7 @@ Task<void> FakeRecovery::run(uint64_t master_id, uint64_t attempt) {
 
 void FakeRecovery::on_state(const Request& r) {
   wire::GetRecoveryStateRequest asked;
-  if (!take(r, wire::Opcode::kGetRecoveryState, asked)) return;
+  if (!take(r, wire::Opcode::kGetRecoveryState, asked) || tells_no_state) return;
   scope_.spawn(tell(r.reply, asked));
 }
 

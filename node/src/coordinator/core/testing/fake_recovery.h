@@ -35,6 +35,8 @@ class FakeRecovery {
   // As a recovery master:
   Duration replay = std::chrono::milliseconds(20);
   bool hold_orders = false;                           // does not answer RECOVER
+  bool busy = false;                                  // answers it RETRY
+  bool tells_no_state = false;                        // does not answer GET_RECOVERY_STATE
   std::optional<wire::RecoveryPhase> stuck_in;        // stays in this phase
   std::vector<std::pair<StatusCode, uint64_t>> fail;  // errors of the next parts, and the segment
   std::map<uint64_t, uint64_t> table_bytes;           // of all hashes of a table; else next to none
