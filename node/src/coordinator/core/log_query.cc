@@ -216,12 +216,11 @@ void LogQuery::ask_for_versions(uint64_t segment_id) {
     scan_closed_from_ = std::min(scan_closed_from_, segment_id);
   }
   (void)ask_to_read_closed();
+  // Others were asked in vain.
   for (size_t i = 0; i < decided_.replicas.size(); ++i) {
     if (decided_.replicas[i].segment_id != segment_id) continue;
     const uint64_t server_id = places_[i].server_id;
-    const Answer& last = answers_.at(server_id);
-    const bool in_vain = last.scanned_from <= segment_id;
-    if (in_vain && reactor_.now() < last.at + options_.retry_interval) continue;
+    if (reactor_.now() < answers_.at(server_id).at + options_.retry_interval) continue;
     if (!asking_.insert(server_id).second) continue;
     RC_SOMETIMES("coordinator.recovery_asks_for_the_versions_of_a_closed_head");
     scope_.spawn(ask(server_id));
