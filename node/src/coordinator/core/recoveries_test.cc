@@ -683,7 +683,7 @@ TEST_F(OneTablet, ARecoveryMasterThatFetchesOtherPartsFirstIsNotGivenUp) {
   kill(dead_);
   ASSERT_TRUE(cluster.run_until([&] { return recovering(wire::RecoveryPhase::kReplaying); }));
   all_wait_for(StatusCode::kRetry);
-  cluster.run_for(30min);
+  cluster.run_for(5min);
   EXPECT_EQ(attempts_at(dead_).size(), 1u);
   all_wait_for(StatusCode::kOk);
   cluster.run_for(70s);
