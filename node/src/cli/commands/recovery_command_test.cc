@@ -243,7 +243,7 @@ TEST_F(RecoveryCommandTest, ShowsOneInFull) {
         "data         1.0 MiB of 4.0 MiB (25%), 5,678 objects\n", "parts        1 of 4 done\n",
         "memory       8.0 MiB needed, 16.0 MiB free\n", "verdict     0 ms ",
         "queried     1,234 ms ", "served      ? ",
-        "1          7                FAILED  2.0 MiB / 3.0 MiB\n",
+        "1     7                FAILED  2.0 MiB / 3.0 MiB\n",
         "42               5, 6          no whole replica\n",
         "?                ?             digest\n"}) {
     EXPECT_THAT(shown.out, HasSubstr(part));
