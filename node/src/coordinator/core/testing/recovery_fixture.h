@@ -204,6 +204,18 @@ class OneTablet : public RecoveriesTest {
       if (one) one->recovery.stuck_in = phase;
     }
   }
+  /// The server dies, and the only part of its recovery gets no further than this phase.
+  void die_and_stop_in(wire::RecoveryPhase phase) {
+    make(4);
+    stop_all_in(phase);
+    kill(dead_);
+    ASSERT_TRUE(cluster.run_until([&] { return recovering(phase); }));
+  }
+  /// Nothing stops any more. True if everything is served then.
+  bool goes_on() {
+    stop_all_in(std::nullopt);
+    return wait_until_served();
+  }
   /// What recovery masters say that they wait for. OK: for nothing.
   void all_wait_for(StatusCode what) {
     for (const auto& one : cluster.servers) {
