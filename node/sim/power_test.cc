@@ -87,7 +87,8 @@ TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {
     Random random(seed);
     const uint32_t replicas = 1 + static_cast<uint32_t>(random.below(3));
     const uint32_t span = 1 + static_cast<uint32_t>(random.below(2));
-    start({.seed = seed, .servers = 4, .replicas = replicas}, span);
+    // Who recovers all of a dead server's log must have room for writes as well.
+    start({.seed = seed, .servers = 4, .replicas = replicas, .log_bytes = 128u << 20}, span);
     begin_overwriters("t", 4 * span);
     // So many for each tablet fill a segment in 50 ms, however small their values are.
     begin_writers("t", 4 * span, 250'000 + static_cast<uint32_t>(random.below(200'000)));
