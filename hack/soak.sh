@@ -29,7 +29,7 @@ recovery() {
 }
 
 cleaning() {
-  simulated cleaning_rounds_test store_test
+  simulated cleaning_rounds_test cleaning_test
   local case programs=()
   for case in 0 1 2 3; do
     RAMCLOUD_CLEANING_ROUNDS=2500 RAMCLOUD_CLEANING_SEED=100000 \
@@ -38,7 +38,7 @@ cleaning() {
   done
   for case in "${programs[@]}"; do wait "$case"; done
   # Each run overwrites the live bytes three times.
-  RAMCLOUD_CLEANING_TENTHS=30 build/plain/src/store/store_test --gtest_filter='*Deadlock*'
+  RAMCLOUD_CLEANING_TENTHS=30 build/plain/src/store/cleaning_test --gtest_filter='*Deadlock*'
 }
 
 processes() {

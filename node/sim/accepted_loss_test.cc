@@ -123,7 +123,7 @@ class AcceptedLossSim : public DurabilityTest {
   std::map<uint32_t, uint64_t> versions_;  // the highest acknowledged version of each key
   std::set<uint64_t> accepted_;
 };
-INSTANTIATE_TEST_SUITE_P(Durability, AcceptedLossSim, ::testing::Bool(), durability);
+INSTANTIATE_TEST_SUITE_P(Durability, AcceptedLossSim, durabilities(), durability);
 
 TEST_P(AcceptedLossSim, TheRestIsServedAndNothingComesBack) {
   uint32_t found = 0, lost = 0;

@@ -52,7 +52,7 @@ class LeaderDeathsSim : public DurabilityTest {
   std::vector<std::string_view> passages_;  // of places, by coordinators
   uint32_t attempts_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Durability, LeaderDeathsSim, ::testing::Bool(), durability);
+INSTANTIATE_TEST_SUITE_P(Durability, LeaderDeathsSim, durabilities(), durability);
 
 /// The coordinators live, but cannot reach a majority of etcd. Heads roll meanwhile. In the end
 /// nobody dies, or the owner, or a holder of its head. Then reads and writes wait until a coordinator

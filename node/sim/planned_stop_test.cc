@@ -26,7 +26,7 @@ class PlannedStopSim : public DurabilityTest {
   }
   uint64_t copied() { return sum(&ReplicationStats::replicas_recreated); }
 };
-INSTANTIATE_TEST_SUITE_P(Durability, PlannedStopSim, ::testing::Bool(), durability);
+INSTANTIATE_TEST_SUITE_P(Durability, PlannedStopSim, durabilities(), durability);
 
 /// Each server is away for seconds, and the others could copy what it had (R + 2 servers).
 TEST_P(PlannedStopSim, ARollingRestartCopiesNoClosedSegment) {

@@ -78,7 +78,7 @@ class PowerCutSim : public DurabilityTest {
 
   std::shared_ptr<Overwriting> overwriting_;
 };
-INSTANTIATE_TEST_SUITE_P(Durability, PowerCutSim, ::testing::Bool(), durability);
+INSTANTIATE_TEST_SUITE_P(Durability, PowerCutSim, durabilities(), durability);
 
 /// All hosts lose the power at the same time while heads roll, every 50 ms or sooner.
 TEST_P(PowerCutSim, OfAllWhileHeadsRollTakesOnlyTheLastFlush) {

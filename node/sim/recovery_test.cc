@@ -41,7 +41,7 @@ class RecoveryClusterSim : public DurabilityTest {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Durability, RecoveryClusterSim, ::testing::Bool(), durability);
+INSTANTIATE_TEST_SUITE_P(Durability, RecoveryClusterSim, durabilities(), durability);
 
 TEST_F(DeathsSim, OfServersWithDataLoseNothing) {
   const uint64_t count = testing::seeds(12);

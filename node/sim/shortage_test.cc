@@ -60,7 +60,7 @@ class ShortageSim : public DurabilityTest {
         [this](size_t i) -> uint64_t { return cluster().server(i).parts().frames->frames_used(); });
   }
 };
-INSTANTIATE_TEST_SUITE_P(Durability, ShortageSim, ::testing::Bool(), durability);
+INSTANTIATE_TEST_SUITE_P(Durability, ShortageSim, durabilities(), durability);
 
 /// With four servers and R = 3, each other server has a replica of every segment. One of them has a
 /// flipped bit in a few sectors, or in each.
@@ -181,7 +181,7 @@ TEST_P(ShortageSim, OfBackupsNothingIsReadAgainUntilAServerJoins) {
     ASSERT_TRUE(until(waits, 60s)) << waits_for();
     const auto attempt = [&] { return leading().state().recoveries.at(master).attempt; };
     const uint64_t first = attempt();
-    cluster().scheduler().run_for(300s);
+    cluster().scheduler().run_for(150s);
     EXPECT_TRUE(waits()) << waits_for();
     EXPECT_EQ(attempt(), first);
     cluster().restart_server(place);
