@@ -36,13 +36,15 @@ use_etcd() {
   export RAMCLOUD_ETCD
 }
 
+# A stage goes on after a command that fails (bash ignores errexit there), so what builds ends it: else the programs of
+# an earlier build would be tested.
 # cpp PRESET [LABEL TARGET]: build the tests of one preset and run them, or only those with a label, which a target builds.
 cpp() {
   local preset=$1 junit=$STAGE_LOGS/$1.xml status=0 again="" label=${2:-} target=${3:-all}
   [ "$preset" = tsan ] || use_etcd # no gRPC there: Debian's is not instrumented
-  (cd node && cmake --preset "$preset" -DRAMCLOUD_VERSION="$(../hack/version.sh)")
+  (cd node && cmake --preset "$preset" -DRAMCLOUD_VERSION="$(../hack/version.sh)") || return
   # shellcheck disable=SC2086 # names of targets
-  nice -n 5 cmake --build "build/$preset" --target $target -- -j "$RAMCLOUD_JOBS"
+  nice -n 5 cmake --build "build/$preset" --target $target -- -j "$RAMCLOUD_JOBS" || return
   rm -f "$junit"
   (cd node && ctest --preset "$preset" ${label:+-L "$label"} -j "$RAMCLOUD_JOBS" --output-junit "$junit") || status=$?
   [ $status = 0 ] || [ ! -e "$junit" ] || again=$(hack/count.py again ctest "$junit")
@@ -67,8 +69,8 @@ plain() { cpp plain plain "plain_tests ramcloudd micro_benchmarks"; }
 # Interleavings of what threads share without locks; the output says which seeds.
 model() {
   local junit=$STAGE_LOGS/model.xml status=0
-  (cd node && cmake --preset model -DRAMCLOUD_VERSION="$(../hack/version.sh)")
-  nice -n 5 cmake --build build/model --target model_check -- -j "$RAMCLOUD_JOBS"
+  (cd node && cmake --preset model -DRAMCLOUD_VERSION="$(../hack/version.sh)") || return
+  nice -n 5 cmake --build build/model --target model_check -- -j "$RAMCLOUD_JOBS" || return
   rm -f "$junit"
   # Of its folder only: nothing else is built like this.
   ctest --test-dir build/model/model -V -j "$RAMCLOUD_JOBS" --output-junit "$junit" || status=$?
@@ -120,11 +122,11 @@ go_again() {
 
 go_stage() {
   local folders
-  KUBEBUILDER_ASSETS=$(e2e/kind/components.sh envtest)
+  KUBEBUILDER_ASSETS=$(e2e/kind/components.sh envtest) || return
   # The Go client is tried against the real daemon too.
   RAMCLOUDD_BIN=$RAMCLOUD_TOP/build/bin/ramcloudd
   export KUBEBUILDER_ASSETS RAMCLOUDD_BIN
-  [ -x "$RAMCLOUDD_BIN" ] || hack/build.sh
+  [ -x "$RAMCLOUDD_BIN" ] || hack/build.sh || return
   # The end-to-end module has two kinds of tests: those of processes are a stage of their own, those of the
   # cluster are `make e2e`. CoreDNS is a list of its plugins, compiled with the cluster: to vet it is to vet all of them. So
   # it is with hack/lint and its linters.
@@ -133,13 +135,13 @@ go_stage() {
 }
 
 processes() {
-  [ -x build/bin/ramcloudd ] || hack/build.sh
+  [ -x build/bin/ramcloudd ] || hack/build.sh || return
   use_etcd
   # Simulated histories are checked here, and processes are ended at failpoints, which builds with tests have.
-  (cd node && cmake --preset plain -DRAMCLOUD_VERSION="$(../hack/version.sh)")
-  nice -n 5 cmake --build build/plain --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS"
+  (cd node && cmake --preset plain -DRAMCLOUD_VERSION="$(../hack/version.sh)") || return
+  nice -n 5 cmake --build build/plain --target ramcloud-sim ramcloudd -- -j "$RAMCLOUD_JOBS" || return
   # What is run only when the former programs are there is compiled here at least.
-  (cd e2e && go vet -tags former ./local/)
+  (cd e2e && go vet -tags former ./local/) || return
   # Most of their time they wait: for verdicts, elections, timeouts. What judges loads on the cluster is tried with them.
   # Go does not know the programs that they start: what it remembers of former ones says nothing.
   GO_TEST_UNCACHED=yes GO_TEST_PARALLEL=$((2 * RAMCLOUD_JOBS)) go_tests "./local/... ./load/..." processes e2e
@@ -147,23 +149,23 @@ processes() {
 
 # Former and new programs together (test/former-commit). A subshell: nothing of it is for other stages.
 former() (
-  [ -x build/bin/ramcloudd ] || hack/build.sh
+  [ -x build/bin/ramcloudd ] || hack/build.sh || return
   use_etcd
-  RAMCLOUD_FORMER=$(hack/former_build.sh)
+  RAMCLOUD_FORMER=$(hack/former_build.sh) || return
   export RAMCLOUD_FORMER GOFLAGS="$GOFLAGS -tags=former -run=^TestFormer"
   go_tests ./local/... former e2e
 )
 
 docs() {
   # The guides' programs are linked with the libraries, too.
-  if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.2 ]; then hack/build.sh; fi
+  if [ ! -x build/bin/ramcloudd ] || [ ! -e build/lib/libramcloud.so.2 ]; then hack/build.sh || return; fi
   hack/docs_test.py
 }
 
 # The demo as a stranger runs it: a user without rights, without a home, in a folder it cannot write.
 demo() {
   local folder status=0
-  [ -x build/bin/ramcloudd ] || hack/build.sh
+  [ -x build/bin/ramcloudd ] || hack/build.sh || return
   folder=$(mktemp -d)
   mkdir "$folder/build"
   cp -r Makefile VERSION hack "$folder/"

@@ -23,7 +23,7 @@ void keep(const Outcome& outcome, size_t number, uint64_t seed) {
 }
 
 /// The parameter says whether replicas are `synced`.
-class FailoverSim : public testing::TestWithParam<bool> {
+class FailoverSim : public ::testing::TestWithParam<bool> {
  protected:
   FailoverSim() { set_log_level(std::getenv("SIM_LOG") ? LogLevel::kDebug : LogLevel::kError); }
   static bool synced() { return GetParam(); }
