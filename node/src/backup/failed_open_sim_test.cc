@@ -200,5 +200,42 @@ TEST_F(ScriptedOpenSim, AnOpenThatSucceedsAfterAFailureIsNoLoss) {
   EXPECT_EQ(epoch_after({{StatusCode::kRetry, false}}), 0u);
 }
 
+/// All replicas of the head that was opened ahead are lost, and no backup takes another one for a
+/// while. The fence is told all the same, so that writes go on in the present head. That head must
+/// not be closed before the next one is open again: nothing would tell recovery where the log ends.
+TEST_F(FailedOpenSim, WithoutTheHeadThatWasOpenedAheadTheHeadStaysOpen) {
+  start(2, 1);
+  const std::string value(100'000, 'v');
+  for (int i = 0; i < 60; ++i) must_put("k" + std::to_string(i), value);
+  ASSERT_TRUE(all_durable());
+  ASSERT_TRUE(scheduler_.run_until([&] { return log_->find_segment(2)->opened_durable(); }, 10s));
+  const auto on = [this](uint64_t segment) {
+    return static_cast<uint32_t>(manager_->replica_servers(segment)[0] - 1);
+  };
+  const uint32_t present = on(1), ahead = on(2);
+  ASSERT_NE(present, ahead);
+  nodes_[present]->disk().set_full(true);
+  crash_backup(ahead);
+  for (int i = 60; i < 200; ++i) {
+    if (put("k" + std::to_string(i), value) != StatusCode::kOk) model_["refused"];
+    scheduler_.run_for(10ms);
+  }
+  EXPECT_TRUE(model_.contains("refused")) << "the head is full";
+  model_.erase("refused");
+  EXPECT_GT(model_.size(), 70u) << "writes went on";
+  EXPECT_TRUE(all_durable());
+  EXPECT_EQ(fence_.epoch, 1u);
+  const Status found = rebuild({present, ahead});
+  EXPECT_TRUE(found.ok()) << found.to_string();
+  EXPECT_TRUE(found_ == model_);
+
+  nodes_[present]->disk().set_full(false);
+  must_put("later", value);
+  ASSERT_TRUE(all_durable());
+  EXPECT_TRUE(log_->find_segment(1)->closed_durable());
+  EXPECT_TRUE(rebuild({present}).ok());
+  EXPECT_TRUE(found_ == model_);
+}
+
 }  // namespace
 }  // namespace ramcloud

@@ -339,6 +339,14 @@ void Log::on_replication_progress() {
   deliver(events);
 }
 
+bool Log::withdraw_opened(Segment& segment) {
+  SpinGuard guard(lock_);
+  const bool needed =
+      &segment != next_ || head_ == nullptr || (abandoned_ != nullptr && abandoned_->closed());
+  if (!needed) segment.unmark_opened_durable();
+  return !needed;
+}
+
 StatusCode Log::roll_head() {
   Events events;
   {

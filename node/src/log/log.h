@@ -332,6 +332,11 @@ class Log {
   Status shortage_of(const Segment& segment) const { return replicator_.shortage_of(segment); }
   /// A segment was marked opened or closed durable: switches heads as far as that allows.
   void on_replication_progress();
+  /// Called by replication: no replica of the segment is left. True: it is the head that was opened
+  /// ahead, and is not needed. It counts as not open, so until it is reported open again the present
+  /// head is not closed. False: recovery may need it, because the head before it, or one that was
+  /// abandoned for it, may be closed already.
+  bool withdraw_opened(Segment& segment);
 
   /// Position of the end of the entry at this address: durable() >= this means that the entry (and
   /// its group) is durable. For an entry of a side segment it is durable already: nobody sees such

@@ -93,6 +93,8 @@ class Segment {
   /// @{
   /// The header group (digest) is on all replicas.
   void mark_opened_durable() { opened_durable_.store(true, std::memory_order_release); }
+  /// All its replicas are lost: only by Log::withdraw_opened().
+  void unmark_opened_durable() { opened_durable_.store(false, std::memory_order_release); }
   /// All bytes and the footer are on all replicas, which are closed.
   void mark_closed_durable() { closed_durable_.store(true, std::memory_order_release); }
   bool opened_durable() const { return opened_durable_.load(std::memory_order_acquire); }

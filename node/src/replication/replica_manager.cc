@@ -390,18 +390,21 @@ void ReplicaManager::raise_epoch() {
 }
 
 /// True if the coordinator may get the new epoch, as far as this segment matters. No replica may be
-/// behind. If recovery needs the segment, at least one replica must count: if none does, the lost
-/// replicas are its only copies, and the fence would make recovery refuse them. Recovery needs the
-/// head, and a segment that was opened ahead once the segment `before` it is closed.
-bool ReplicaManager::may_be_fenced(const SegmentReplicas& replicas,
-                                   const log::Segment* before) const {
+/// behind. If recovery may need the segment, at least one replica must count: if none does, the lost
+/// replicas are its only copies, and the fence would make recovery refuse them. A head that was
+/// opened ahead is not needed if the log then waits for it to be open again before it closes the
+/// present head.
+bool ReplicaManager::may_be_fenced(const SegmentReplicas& replicas) {
   if (replicas.any([](const ReplicaSlot& slot) { return slot.behind(); })) return false;
-  if (replicas.segment->abandoned()) return true;
-  const bool needed = replicas.segment->opened_durable() && (before == nullptr || before->closed());
-  if (!needed) return true;
-  const bool counts = replicas.any([](const ReplicaSlot& slot) { return slot.counts(); });
-  if (!counts) RC_SOMETIMES("replication.fence_waits_for_a_replica_that_counts");
-  return counts;
+  log::Segment& segment = *replicas.segment;
+  if (segment.abandoned() || !segment.opened_durable()) return true;
+  if (replicas.any([](const ReplicaSlot& slot) { return slot.counts(); })) return true;
+  if (log_->withdraw_opened(segment)) {
+    RC_SOMETIMES("replication.all_replicas_of_the_head_opened_ahead_are_lost");
+    return true;
+  }
+  RC_SOMETIMES("replication.fence_waits_for_a_replica_that_counts");
+  return false;
 }
 
 void ReplicaManager::drive_fence() {
@@ -412,10 +415,8 @@ void ReplicaManager::drive_fence() {
     }
     return;
   }
-  const log::Segment* before = nullptr;
   for (const SegmentReplicas* replicas : unsettled_) {
-    if (!may_be_fenced(*replicas, before)) return;
-    if (!replicas->segment->abandoned()) before = replicas->segment;
+    if (!may_be_fenced(*replicas)) return;
   }
   if (unsettled_.empty()) return;
   if (const auto epoch = fence_.begin_telling()) {

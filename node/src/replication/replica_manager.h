@@ -345,7 +345,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   void take_fence_answer() RC_REQUIRES(first_, lock_);
   void apply_server_list() RC_REQUIRES(first_, lock_);
   void lose_unsettled() RC_REQUIRES(first_, lock_);
-  bool may_be_fenced(const SegmentReplicas& replicas, const log::Segment* before) const;
+  bool may_be_fenced(const SegmentReplicas& replicas) RC_REQUIRES(first_, lock_);
   void drive_fence() RC_REQUIRES(first_, lock_);
   void raise_epoch() RC_REQUIRES(first_, lock_);
   void roll_head() RC_REQUIRES(first_, lock_);
