@@ -249,7 +249,7 @@ Task<void> FailureDetector::round(uint64_t server_id, WatchPtr watch) {
   ProbeResult probed =
       co_await (watch->suspicion.failures() == 0 ? probe(server_id) : probe_again(server_id));
   if (state_.up_server(server_id) == nullptr) co_return;
-  const PeerState state = state_of(server_id, probed);
+  const PeerState state = state_of(server_id, probed.state);
   if (state == PeerState::kAnswered) {
     answered(server_id, *watch);
     co_return;
@@ -302,11 +302,21 @@ Task<ProbeResult> FailureDetector::probe(uint64_t server_id) {
   co_return probed;
 }
 
-/// Another server at its address means that it has crashed, unless it has not received its id yet.
-PeerState FailureDetector::state_of(uint64_t server_id, const ProbeResult& probed) {
-  const bool premature =
-      probed.state == PeerState::kStranger && !state_.servers.at(server_id).answered;
-  return premature ? PeerState::kSilent : probed.state;
+/// Another server at its address means that it has crashed, unless it may not have received its id
+/// yet.
+PeerState FailureDetector::state_of(uint64_t server_id, PeerState probed) const {
+  const bool premature = probed == PeerState::kStranger && !state_.servers.at(server_id).answered &&
+                         !address_is_taken(server_id);
+  return premature ? PeerState::kSilent : probed;
+}
+
+/// A server enlisted later with the same address, so this one is not there any more.
+bool FailureDetector::address_is_taken(uint64_t server_id) const {
+  const std::string& address = state_.servers.at(server_id).record.locator;
+  return std::any_of(state_.servers.upper_bound(server_id), state_.servers.end(),
+                     [&address](const auto& later) {
+                       return later.second.up() && later.second.record.locator == address;
+                     });
 }
 
 void FailureDetector::answered(uint64_t server_id, Watch& watch) {
@@ -391,9 +401,7 @@ Task<FailureDetector::PeerSays> FailureDetector::indirect_probe(uint64_t server_
     PeerState state = reply->state;
     if (!indirect_probes_.contains(state)) state = PeerState::kVoid;
     if (state != PeerState::kAnswered && punctuality_.epoch() != epoch) state = PeerState::kVoid;
-    if (state == PeerState::kStranger && !state_.servers.at(server_id).answered) {
-      state = PeerState::kSilent;
-    }
+    state = state_of(server_id, state);
     indirect_probes_.at(state)->add();
     if (state != PeerState::kVoid) co_return PeerSays{peer, state};
   }

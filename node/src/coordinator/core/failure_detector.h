@@ -61,7 +61,8 @@ class FailureDetector {
   Task<void> round(uint64_t server_id, WatchPtr watch);
   Task<ProbeResult> probe(uint64_t server_id);
   Task<ProbeResult> probe_again(uint64_t server_id);
-  wire::PeerState state_of(uint64_t server_id, const ProbeResult& probed);
+  wire::PeerState state_of(uint64_t server_id, wire::PeerState probed) const;
+  bool address_is_taken(uint64_t server_id) const;
   void answered(uint64_t server_id, Watch& watch);
   void note_stats(uint64_t server_id, const RpcReply& reply);
   void set_suspected(uint64_t server_id, bool suspected);

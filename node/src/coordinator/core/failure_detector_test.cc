@@ -515,6 +515,23 @@ TEST_F(VolumeTest, ARealRestartEnlistsAtOnce) {
   EXPECT_EQ(reason(3), "restarted as server 5");
 }
 
+/// Its volume is empty, so nothing says which server it was. This leader never heard the former one,
+/// but its address has another server now.
+TEST_F(VolumeTest, WhoTakesTheAddressOfAServerShowsANewLeaderThatItIsDead) {
+  start(3);
+  cluster.stop_coordinator();
+  server(2).start_again();
+  server(2).request.former_server_id = 0;
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  ASSERT_TRUE(enlist(server(2)).has_value());
+  EXPECT_EQ(server(2).id, 4u);
+  const Time begun = cluster.clock.now();
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(2); }));
+  EXPECT_LE(cluster.clock.now() - begun, kDetectionGoal);
+  cluster.run_for(60s);
+  EXPECT_FALSE(crashed(4));
+}
+
 /// The reply of the first try is lost: the second is of the same start, and no restart.
 TEST_F(VolumeTest, ARetryOfOneStartIsNoCopy) {
   start(3);
