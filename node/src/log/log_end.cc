@@ -22,6 +22,10 @@ constexpr const char* kNotFenced =
     "the metadata was imported, and not all holders of this head have it: the master may have "
     "continued on other replicas";
 
+constexpr const char* kMoreElsewhere =
+    "a power failure destroyed its end, and so many servers have not answered that they may have "
+    "what followed";
+
 HeadEnd missing(std::string why) {
   return {.kind = HeadEnd::Kind::kMissing, .length = 0, .why = std::move(why)};
 }
@@ -76,6 +80,12 @@ class Decision {
   /// The replica may be read by recovery.
   bool source(const FoundReplica& r) const { return counts(r) && r.length > 0; }
   bool closed(uint64_t segment_id) const { return any(segment_id, whole); }
+  /// The replica has all of a closed segment.
+  bool closed_source(const FoundReplica& r) const { return whole(r) && !r.corrupt && source(r); }
+  /// Nothing was acknowledged that this replica of an open head lacks.
+  bool intact(const FoundReplica& r) const {
+    return counts(r) && r.power_safe && r.clean_end && !r.corrupt;
+  }
   bool is_head(uint64_t segment_id) const {
     return any(segment_id, [](const FoundReplica& r) { return r.scanned && r.is_head; });
   }
@@ -85,6 +95,12 @@ class Decision {
   uint32_t claimed(uint64_t segment_id) const;
   std::set<uint64_t> holders(uint64_t segment_id) const;
   bool all_holders_heard(uint64_t segment_id) const;
+  bool later_head_has_data(uint64_t segment_id) const;
+  bool claimed_closed(uint64_t segment_id) const {
+    return known_closed(segment_id) || later_head_has_data(segment_id);
+  }
+  bool ends_open(uint64_t segment_id) const;
+  bool others_may_have_more(uint64_t segment_id) const;
   bool fenced(uint64_t segment_id) const;
 
   /// The replica may be read once the segment is given up: the bytes of a stale replica are true,
@@ -98,14 +114,17 @@ class Decision {
   uint64_t newest_head() const;
   bool given_up(uint64_t segment_id);
   void end_closed(uint64_t segment_id);
-  HeadEnd end_of_head(uint64_t segment_id, bool claimed_closed) const;
-  HeadEnd without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim,
-                         bool claimed_closed) const;
+  HeadEnd end_of_head(uint64_t segment_id) const;
+  HeadEnd without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim) const;
+  bool tail_is_lost(uint64_t segment_id) const {
+    return end_of_head(segment_id).kind == HeadEnd::Kind::kTailLost;
+  }
   void end_heads(const std::vector<uint64_t>& heads);
   void add(uint64_t segment_id, uint32_t length);
   void note_missing(uint64_t segment_id, std::string why);
   void lacks(uint64_t segment_id, std::string why);
   void find_versions();
+  void look_above_lost_tail();
 
   const LogAnswers& answers_;
   std::map<uint64_t, std::vector<size_t>> by_segment_;
@@ -116,9 +135,12 @@ class Decision {
   LogEnd end_;
 };
 
+/// By the replicas that are not closed: the footer of others counts itself.
 uint32_t Decision::claimed(uint64_t segment_id) const {
   uint32_t most = 0;
-  for (const size_t i : of(segment_id)) most = std::max(most, replica(i).durable_up_to);
+  for (const size_t i : of(segment_id)) {
+    if (!whole(replica(i))) most = std::max(most, replica(i).durable_up_to);
+  }
   return most;
 }
 
@@ -139,6 +161,41 @@ bool Decision::all_holders_heard(uint64_t segment_id) const {
   // Frames of earlier versions name no holders.
   if (named.empty()) return answers_.expected.empty();
   return std::ranges::all_of(named, [this](uint64_t id) { return answers_.heard.contains(id); });
+}
+
+/// Data in a later head shows that this head was closed on its replicas.
+bool Decision::later_head_has_data(uint64_t segment_id) const {
+  return std::ranges::any_of(members_, [&](uint64_t member) {
+    return member > segment_id && is_head(member) && has_data(member);
+  });
+}
+
+/// The member is a head that recovery may end where an open replica of it ends: it is closed
+/// nowhere, or only replicas that cannot be used are closed, and an intact one is open. A later head
+/// takes data only when all replicas that count are closed. So without data in one, the open replica
+/// has all that was acknowledged.
+bool Decision::ends_open(uint64_t segment_id) const {
+  if (!is_head(segment_id)) return false;
+  if (!closed(segment_id)) return true;
+  const auto open = [this](const FoundReplica& r) { return !whole(r) && intact(r); };
+  return !any(segment_id, [this](const FoundReplica& r) { return closed_source(r); }) &&
+         any(segment_id, open);
+}
+
+/// Power cuts explain what the found replicas of an open head lack. All the same, others may have
+/// more, if the master closed this head and the power took the close: it went on in a later head, or
+/// it gave up these replicas and copied the segment. A later head was opened on as many servers as
+/// this one, and its frames were on their devices before this head was closed. So as long as fewer
+/// have not answered, somebody would have shown it. A closed segment that the master copies may be
+/// on one server.
+bool Decision::others_may_have_more(uint64_t segment_id) const {
+  if (answers_.unheard.empty()) return false;
+  if (known_closed(segment_id)) return true;
+  size_t needed = holders(segment_id).size();
+  if (needed == 0 || (answers_.replica_count > 0 && answers_.replica_count < needed)) {
+    needed = answers_.replica_count;
+  }
+  return answers_.unheard.size() >= needed;
 }
 
 /// The master did not go on without these replicas: the coordinator's epoch proves it, or every
@@ -173,6 +230,9 @@ bool Decision::find_digest() {
         // The newer head took no data if the head before it is open on all of that one's holders.
         if (doubtful == 0) doubtful = at->first;
         break;
+      }
+      if (tail_is_lost(at->first) && others_may_have_more(at->first)) {
+        return without_digest(at->first, kMoreElsewhere);
       }
       end_.digest_segment = at->first;
       members_ = r.digest;
@@ -284,53 +344,48 @@ void Decision::add(uint64_t segment_id, uint32_t length) {
 /// mixed. The `durable_up_to` of other replicas does not apply, because compaction may have left
 /// those bytes out.
 void Decision::end_closed(uint64_t segment_id) {
-  const auto usable = [](const FoundReplica& r) { return whole(r) && !r.corrupt; };
   SegmentEnd segment{.segment_id = segment_id, .length = 0, .sources = {}};
   for (const size_t i : of(segment_id)) {
-    if (usable(replica(i)) && source(replica(i))) {
-      segment.length = std::max(segment.length, replica(i).length);
-    }
+    if (closed_source(replica(i))) segment.length = std::max(segment.length, replica(i).length);
   }
   if (segment.length == 0) return lacks(segment_id, "no whole replica of it was found");
   for (const size_t i : of(segment_id)) {
     const FoundReplica& r = replica(i);
-    if (usable(r) && source(r) && r.length == segment.length) segment.sources.push_back(i);
+    if (closed_source(r) && r.length == segment.length) segment.sources.push_back(i);
   }
   end_.segments.push_back(std::move(segment));
 }
 
-/// `claimed_closed`: the coordinator, or a later head that has data, shows that this head was
-/// closed on its replicas.
-HeadEnd Decision::end_of_head(uint64_t segment_id, bool claimed_closed) const {
+HeadEnd Decision::end_of_head(uint64_t segment_id) const {
   uint32_t longest = 0;
-  bool intact = false;
+  bool one_intact = false;
   for (const size_t i : of(segment_id)) {
     const FoundReplica& r = replica(i);
     if (!counts(r)) continue;
     longest = std::max(longest, r.length);
-    intact = intact || (r.power_safe && r.clean_end && !r.corrupt);
+    one_intact = one_intact || intact(r);
   }
   const uint32_t claim = claimed(segment_id);
+  const bool was_closed = claimed_closed(segment_id);
   if (longest == 0) return missing("no replica of it that counts was found");
   if (!fenced(segment_id)) return missing(kNotFenced);
-  if (intact && longest >= claim && !claimed_closed) {
+  if (one_intact && longest >= claim && !was_closed) {
     return {.kind = HeadEnd::Kind::kKnown, .length = longest, .why = {}};
   }
   if (!all_holders_heard(segment_id)) {
-    if (claimed_closed) return missing("it was closed, and no whole replica of it was found");
+    if (was_closed) return missing("it was closed, and no whole replica of it was found");
     if (longest < claim) return missing(too_short(longest, claim));
     return missing("no replica is known to be whole, and not all holders have answered");
   }
-  return without_intact(segment_id, longest, claim, claimed_closed);
+  return without_intact(segment_id, longest, claim);
 }
 
 /// All holders have answered, and none of them shows where the head ends. Missing bytes are
 /// accepted if power cuts explain them: the boot-id rule.
-HeadEnd Decision::without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim,
-                                 bool claimed_closed) const {
+HeadEnd Decision::without_intact(uint64_t segment_id, uint32_t longest, uint32_t claim) const {
   const auto safe = [this](const FoundReplica& r) { return counts(r) && r.power_safe; };
   const auto torn = [&](const FoundReplica& r) { return safe(r) && !r.corrupt; };
-  const bool lacks = longest < claim || claimed_closed;
+  const bool lacks = longest < claim || claimed_closed(segment_id);
   // A hole above everything known to be durable, on a replica that no power cut shortened, was
   // never acknowledged.
   if (!lacks && any(segment_id, torn)) {
@@ -346,14 +401,14 @@ HeadEnd Decision::without_intact(uint64_t segment_id, uint32_t longest, uint32_t
   return {.kind = HeadEnd::Kind::kTailLost, .length = longest, .why = {}};
 }
 
-/// Heads that are closed nowhere, by rising id; the last is the one whose digest decided. After a
-/// lost tail all later heads are lost as well, because the log must not have a gap.
+/// Heads without a closed replica that can be used, by rising id; the last is the one whose digest
+/// decided. After a lost tail all later heads are lost as well, because the log must not have a gap.
 void Decision::end_heads(const std::vector<uint64_t>& heads) {
   for (const uint64_t id : heads) {
-    const bool later_has_data = std::ranges::any_of(members_, [&](uint64_t member) {
-      return member > id && is_head(member) && has_data(member);
-    });
-    const HeadEnd head = end_of_head(id, later_has_data || known_closed(id));
+    HeadEnd head = end_of_head(id);
+    if (head.kind == HeadEnd::Kind::kTailLost && !end_given_up_ && others_may_have_more(id)) {
+      head = missing(kMoreElsewhere);
+    }
     if (head.kind == HeadEnd::Kind::kMissing) {
       lacks(id, head.why);
       continue;
@@ -391,16 +446,28 @@ void Decision::find_versions() {
   }
 }
 
+/// Closed segments above the head whose tail is lost may be heads that followed it. If they are
+/// not, they are side segments.
+void Decision::look_above_lost_tail() {
+  for (auto at = by_segment_.upper_bound(end_.digest_segment); at != by_segment_.end(); ++at) {
+    const auto unread = [](const FoundReplica& r) { return r.closed && !r.scanned; };
+    const auto read = [](const FoundReplica& r) { return r.scanned; };
+    if (!any(at->first, unread) || any(at->first, read)) continue;
+    end_.unscanned = at->first;
+    return;
+  }
+}
+
 LogEnd Decision::run() {
   if (find_digest()) {
     std::vector<uint64_t> heads;
     for (const uint64_t id : members_) {
       if (of(id).empty()) {
         lacks(id, "no replica of it was found");
-      } else if (closed(id) || !is_head(id) || end_.unnamed.contains(id)) {
-        end_closed(id);
-      } else {
+      } else if (ends_open(id) && !end_.unnamed.contains(id)) {
         heads.push_back(id);
+      } else {
+        end_closed(id);
       }
     }
     end_heads(heads);
@@ -413,6 +480,7 @@ LogEnd Decision::run() {
   std::ranges::sort(end_.segments, {}, &SegmentEnd::segment_id);
   const bool accepted = end_given_up_ || !given_up_.empty();
   find_versions();
+  if (tail_lost_ && !accepted && !end_.unscanned) look_above_lost_tail();
   if (tail_lost_ || accepted) end_.safe_version += kVersionsOfALostTail;
   if (end_given_up_) {
     end_.safe_version = std::max(end_.safe_version, answers_.accepted.version_floor);

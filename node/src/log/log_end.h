@@ -74,6 +74,10 @@ struct LogAnswers {
   std::set<uint64_t> expected;
   /// Those of them that are UP. An accepted loss is not used before they have answered.
   std::set<uint64_t> asked;
+  /// All servers that may have replicas of this log and have not answered, expected or not.
+  std::set<uint64_t> unheard = {};
+  /// The number of replicas that the master kept of each segment; 0: not known.
+  uint32_t replica_count = 0;
   AcceptedLoss accepted;
 };
 
@@ -109,8 +113,9 @@ struct LogEnd {
   std::vector<MissingSegment> missing;  // waiting or blocked
   /// Above every version that the master ever assigned, unless `unscanned` is set.
   uint64_t safe_version = 0;
-  /// A closed replica of this segment must be scanned for its versions; then decide again. The
-  /// segment may be the head that took data while the deciding head was opened.
+  /// A closed replica of this segment must be scanned; then decide again. The segment may be the
+  /// head that took data while the deciding head was opened: its versions are needed. Or, if it is
+  /// above the deciding head, it may be a head that followed, and that head's tail is not the log's.
   std::optional<uint64_t> unscanned;
   /// If the end was given up: segments that belong to the log although no digest names them.
   std::set<uint64_t> unnamed;

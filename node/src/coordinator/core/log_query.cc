@@ -67,7 +67,7 @@ Task<std::optional<FoundLog>> LogQuery::find() {
     ask_those_who_are_up();
     latest_ = decide();
     if (latest_.known() && !latest_.unscanned) break;
-    if (latest_.known()) ask_for_versions(*latest_.unscanned);
+    if (latest_.known()) ask_to_read(*latest_.unscanned);
     look_for_digests();
     if (!go_on_()) co_return std::nullopt;
     (void)co_await wait_until(reactor_, news_, reactor_.now() + options_.retry_interval);
@@ -203,9 +203,13 @@ bool LogQuery::take(uint64_t server_id, const wire::RecoveryQueryReply& page,
 /// Asks the backups that have this segment to read it: at once, unless their last answer was to the
 /// same question. Such a backup could not read it, and is asked again after
 /// options_.retry_interval. A backup that is still answering an earlier question is asked when that
-/// answer arrives. Below the segment may be many side segments before the next head.
-void LogQuery::ask_for_versions(uint64_t segment_id) {
-  if (segment_id < scan_closed_from_) {
+/// answer arrives. Below a segment that is needed for its versions may be many side segments before
+/// the next head.
+void LogQuery::ask_to_read(uint64_t segment_id) {
+  if (segment_id > latest_.digest_segment) {
+    RC_SOMETIMES("coordinator.recovery_looks_for_heads_above_a_lost_tail");
+    scan_closed_from_ = std::min(scan_closed_from_, segment_id);
+  } else if (segment_id < scan_closed_from_) {
     FallingIds closed;
     for (const log::FoundReplica& replica : decided_.replicas) {
       if (replica.closed && replica.segment_id < latest_.digest_segment) {
@@ -290,11 +294,35 @@ std::set<uint64_t> LogQuery::expected() const {
                       reactor_.now() - server.crashed_since < options_.returning;
     if ((server.up() && !given_up(id)) || back) ids.insert(id);
   }
-  // A master has no replica of its log on its own server.
+  erase_own(ids);
+  return ids;
+}
+
+/// Servers that have not answered, and may have replicas of this log. Those that were removed have
+/// none: the master knew that they had crashed, or no master waited for its recovery.
+std::set<uint64_t> LogQuery::unheard() const {
+  std::set<uint64_t> ids;
+  for (const auto& [id, server] : state_.servers) {
+    const bool removed = server.record.state == wire::ServerState::kRemoved;
+    if (!removed && !decided_.heard.contains(id)) ids.insert(id);
+  }
+  erase_own(ids);
+  return ids;
+}
+
+std::vector<uint64_t> LogQuery::away() const {
+  std::vector<uint64_t> ids;
+  for (const uint64_t id : decided_.unheard) {
+    if (state_.up_server(id) == nullptr) ids.push_back(id);
+  }
+  return ids;
+}
+
+/// A master has no replica of its log on its own server.
+void LogQuery::erase_own(std::set<uint64_t>& ids) const {
   for (const uint64_t id : servers_of_volume(state_, master_id_)) {
     if (id <= master_id_) ids.erase(id);
   }
-  return ids;
 }
 
 /// All losses of this log that operators accepted.
@@ -322,6 +350,10 @@ log::LogEnd LogQuery::decide() {
     decided_.heard.insert(answer.heard.begin(), answer.heard.end());
   }
   decided_.expected = expected();
+  decided_.unheard = unheard();
+  if (const auto master = state_.servers.find(master_id_); master != state_.servers.end()) {
+    decided_.replica_count = master->second.record.replicas;
+  }
   for (const uint64_t id : decided_.expected) {
     if (state_.up_server(id) != nullptr && !unable_.contains(id)) decided_.asked.insert(id);
   }
@@ -356,6 +388,11 @@ FoundLog LogQuery::found() const {
       std::rotate(from.begin(), from.begin() + by, from.end());
     }
     for (const Place& place : from) to_read.sources.push_back({place.server_id, place.frame});
+  }
+  log.considered = decided_.heard;
+  log.considered.insert(master_id_);  // no replica of its log is on its own volume
+  for (const auto& [id, server] : state_.servers) {
+    if (server.up()) log.considered.insert(id);
   }
   std::ranges::sort(segments, std::ranges::greater(), &wire::RecoverySegment::segment_id);
   log.dead = std::make_shared<const DeadLog>(std::move(segments));

@@ -24,6 +24,12 @@ struct FoundLog {
   uint64_t bytes = 0;
   /// The time of the last answer that could have had the deciding digest.
   Time digest_at{};
+  /// Servers whose replicas are considered: those that answered, with earlier ids of their volumes,
+  /// and those that were UP and could not answer.
+  std::set<uint64_t> considered;
+
+  /// Something of it is lost. A volume that comes back may have it.
+  bool lacks_something() const { return end.outcome != log::LogEnd::Outcome::kComplete; }
 };
 
 /// Servers that are UP and cannot say which replicas they have, and since when. A recovery keeps it
@@ -61,6 +67,8 @@ class LogQuery {
   /// may still have what is missing, or closed heads are being read for their digests.
   std::optional<log::LossToAccept> loss_to_accept(size_t most) const;
   bool reads_digests() const { return reads_digests_; }
+  /// Crashed servers that may have replicas of this log, and whose volumes have not come back.
+  std::vector<uint64_t> away() const;
   /// Every server that is UP has answered, or said that it cannot.
   bool all_heard() const;
   /// Servers that are UP and whose last answer was that they cannot say which replicas they have.
@@ -92,12 +100,14 @@ class LogQuery {
   bool given_up(uint64_t server_id) const;
   bool take(uint64_t server_id, const wire::RecoveryQueryReply& page, Answer& answer) const;
   void ask_those_who_are_up();
-  void ask_for_versions(uint64_t segment_id);
+  void ask_to_read(uint64_t segment_id);
   void look_for_digests();
   using FallingIds = std::set<uint64_t, std::greater<>>;
   bool read_more_of(const FallingIds& closed);
   bool ask_to_read_closed();
   std::set<uint64_t> expected() const;
+  std::set<uint64_t> unheard() const;
+  void erase_own(std::set<uint64_t>& ids) const;
   log::AcceptedLoss accepted() const;
   log::LogEnd decide();
   FoundLog found() const;

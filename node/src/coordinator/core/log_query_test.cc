@@ -100,14 +100,7 @@ TEST_F(OneTablet, RecoveryWaitsForAVolumeToComeBack) {
   cluster.run_for(10s);
   EXPECT_TRUE(attempts_at(dead_).empty());
   // Its volume is back, in a server with another id.
-  cluster.prepare = [prepare = cluster.prepare, replicas, gone, this](FakeServer& server) {
-    prepare(server);
-    server.request.former_server_id = gone;
-    server.request.cluster_uuid = state().uuid;
-    server.recovery.replicas = replicas;
-    server.recovery.former_server_id = gone;
-  };
-  cluster.add_server();
+  volume_comes_back(gone, replicas);
   ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
 }
 
@@ -203,13 +196,7 @@ TEST_F(FailedDevice, WhatItSaidBeforeDoesNotKeepARecoveryWaiting) {
 }
 
 TEST_F(OneTablet, ALostTailMakesVersionsJump) {
-  make(4, {.power_safe = false});
-  // Durable bytes are gone from all replicas of the head.
-  for (size_t i : {0, 1}) {
-    for (auto& replica : holder(i).replicas.at(dead_)) {
-      if (replica.segment_id == 3) replica.length = 500;
-    }
-  }
+  make_torn(4);
   kill(dead_);
   ASSERT_TRUE(wait_until_served());
   const auto& order = server(owner("t")).recovery.orders.at(0);
@@ -224,6 +211,57 @@ TEST_F(OneTablet, ATailIsNotGivenUpWhileAVolumeMayComeBack) {
   cluster.run_for(10s);
   EXPECT_TRUE(owns(dead_));
   ASSERT_TRUE(cluster.run_until([&] { return !owns(dead_); }));
+}
+
+/// Two servers died at the same time, and are not expected any more. Both holders of a later head may
+/// be among them, so their volumes stay in the server list.
+TEST_F(OneTablet, ATailIsNotGivenUpWithoutAsManyServersAsItHasReplicas) {
+  cluster.options.recoveries.query.returning = cluster.options.retirement.after = 5s;
+  make_torn(6);
+  for (const size_t i : {2, 3}) kill(others_[i]);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("have not answered"));
+  cluster.run_for(60s);
+  EXPECT_TRUE(in_phase(dead_, Phase::kBlocked));
+  volume_comes_back(others_[2], {});
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(server(owner("t")).recovery.orders.at(0).safe_version,
+            5000 + log::kVersionsOfALostTail);
+  for (const size_t i : {2, 3}) {
+    ASSERT_TRUE(cluster.run_until([&] {
+      return state().servers.at(others_[i]).record.state == wire::ServerState::kRemoved;
+    }));
+  }
+}
+
+/// A closed segment above the head may be a head that followed it: it is read first.
+TEST_F(OneTablet, ClosedSegmentsAboveALostTailAreReadFirst) {
+  make_torn(4);
+  auto& replicas = holder(1).replicas.at(dead_);
+  wire::RecoveryReplica later = replicas.front();
+  later.segment_id = 4;
+  later.frame = 99;
+  later.flags &= ~uint32_t{Flag::kScanned | Flag::kIsHead};
+  replicas.push_back(later);
+  kill(dead_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_EQ(holder(1).scans.at(dead_).back(), 4u);
+  EXPECT_EQ(server(owner("t")).recovery.orders.at(0).segments[0].length, 500u);
+}
+
+TEST_F(OneTablet, AClosedHeadAboveALostTailShowsThatMoreIsMissing) {
+  cluster.options.recoveries.query.returning = 1s;
+  make_torn(4);
+  auto& replicas = holder(1).replicas.at(dead_);
+  wire::RecoveryReplica later = replicas.back();
+  later.segment_id = 4;
+  later.frame = 99;
+  later.flags = Flag::kClosed | Flag::kIsHead | Flag::kCleanEnd | Flag::kPowerSafe;
+  replicas.push_back(later);
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, Phase::kBlocked); }));
+  EXPECT_THAT(progress().waits_for, HasSubstr("the head that followed it was not found"));
 }
 
 /// Its own tablets were recovered long ago: nobody else needs it in the server list.

@@ -48,6 +48,22 @@ std::string unable_text(const std::map<uint64_t, Status>& unable, const ClusterS
   return text;
 }
 
+/// Crashed servers that may have what is missing, if it is not known who has it; empty if there are
+/// none.
+std::string away_text(const log::LogEnd& end, const std::vector<uint64_t>& away,
+                      const ClusterState& state) {
+  constexpr size_t kNamed = 5;
+  const bool known = std::ranges::all_of(
+      end.missing, [](const log::MissingSegment& one) { return !one.holders.empty(); });
+  std::string text;
+  if (known) return text;
+  for (size_t i = 0; i < std::min(away.size(), kNamed); ++i) {
+    text += (text.empty() ? "not back: " : ", ") + server_text(state, away[i]);
+  }
+  if (away.size() > kNamed) text += fmt::format(", and {} more", away.size() - kNamed);
+  return text;
+}
+
 /// Servers that are UP and silent; empty if there are none.
 std::string silent_text(const std::set<uint64_t>& silent, const ClusterState& state) {
   constexpr size_t kNamed = 3;
@@ -190,10 +206,13 @@ bool Recovery::show_query() {
   if (blocked || !asking) {
     if (blocked) RC_SOMETIMES("coordinator.recovery_is_blocked");
     if (!blocked) RC_SOMETIMES("coordinator.recovery_waits_for_holders");
-    const std::string unable = unable_text(query_->unable(), state_);
-    const std::string names = names_of(end.missing, state_);
-    show(blocked ? Phase::kBlocked : Phase::kWaiting,
-         names + (names.empty() || unable.empty() ? "" : "; ") + unable);
+    std::string waits_for;
+    for (const std::string& text :
+         {names_of(end.missing, state_), away_text(end, query_->away(), state_),
+          unable_text(query_->unable(), state_)}) {
+      waits_for += (waits_for.empty() || text.empty() ? "" : "; ") + text;
+    }
+    show(blocked ? Phase::kBlocked : Phase::kWaiting, std::move(waits_for));
   } else {
     show(Phase::kQuerying, silent_text(query_->silent(), state_));
   }

@@ -30,14 +30,19 @@ void Retirement::remove_unneeded() {
 }
 
 std::vector<uint64_t> Retirement::unneeded() const {
-  std::set<uint64_t> needed;
+  std::set<uint64_t> needed, volumes_back;
   for (const auto& [id, table] : state_.tables) {
     for (const auto& tablet : table.tablets) needed.insert(tablet.server_id);
   }
   uint64_t known_to_all = state_.list_version;
+  bool recovers = false;
   for (const auto& [id, server] : state_.servers) {
-    if (server.up()) known_to_all = std::min(known_to_all, server.list_version_acked);
+    recovers = recovers || (!server.up() && needed.contains(id));
+    if (!server.up()) continue;
+    known_to_all = std::min(known_to_all, server.list_version_acked);
+    volumes_back.insert(server.record.volume);
   }
+  volumes_back.erase(0);
   std::vector<uint64_t> ids;
   for (const auto& [id, server] : state_.servers) {
     if (server.record.state != wire::ServerState::kCrashed || needed.contains(id)) continue;
@@ -45,6 +50,7 @@ std::vector<uint64_t> Retirement::unneeded() const {
       continue;
     }
     if (std::max(server.changed, state_.first_list_version) > known_to_all) continue;
+    if (recovers && !volumes_back.contains(server.record.volume)) continue;
     ids.push_back(id);
     if (ids.size() == options_.at_once) break;
   }

@@ -26,7 +26,9 @@ class Retirement {
  private:
   Duration interval() const { return options_.after / 10; }
   void remove_unneeded();
-  /// CRASHED servers that own no tablet and that every server that is UP knows to be crashed.
+  /// CRASHED servers that own no tablet and that every server that is UP knows to be crashed. While
+  /// the tablets of any crashed server wait for its recovery, only those whose volume another server
+  /// has now: the others may have replicas of that log, so it may not end without them.
   std::vector<uint64_t> unneeded() const;
   Task<void> remove();
 

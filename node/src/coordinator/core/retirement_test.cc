@@ -40,6 +40,32 @@ TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
   EXPECT_EQ(late.id, 4u);
 }
 
+/// The log of the second may end on the volume of the first: as long as it is not recovered, others
+/// wait for that volume. Another server of the same volume answers in its place.
+TEST_F(CoordinatorTest, WhoMayHaveWhatARecoveryLacksStaysInTheList) {
+  cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;
+  start(4);
+  ASSERT_TRUE(cluster.create("t", 4).has_value());
+  ASSERT_TRUE(cluster.drop("t").has_value());
+  for (const size_t i : {0, 1}) cluster.kill_server(server(i));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(1) && crashed(2); }));
+  ASSERT_TRUE(cluster.create("u", 2).has_value());
+  cluster.kill_server(server(2));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(3); }));
+  cluster.run_for(60s);
+  EXPECT_TRUE(crashed(1) && crashed(2)) << "server 3 is not recovered";
+  cluster.prepare = [this](FakeServer& back) {
+    back.request.former_server_id = 1;
+    back.request.cluster_uuid = state().uuid;
+  };
+  cluster.add_server();
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(1) == wire::ServerState::kRemoved; }));
+  cluster.run_for(30s);
+  EXPECT_TRUE(crashed(2));
+  ASSERT_TRUE(cluster.drop("u").has_value());
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(2) == wire::ServerState::kRemoved; }));
+}
+
 /// The answer by which backups free frames.
 TEST_F(CoordinatorTest, OnlyCrashedServersWithoutTabletsAreCalledRecovered) {
   cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;

@@ -227,14 +227,30 @@ class OneTablet : public RecoveriesTest {
   }
   /// Both replicas of its head end early, and another server, which may hold a later head, dies, too.
   void die_with_a_torn_tail() {
-    make(5, {.power_safe = false});
+    make_torn(5);
+    kill(others_[3]);
+    kill(dead_);
+  }
+  /// Durable bytes are gone from all replicas of the head.
+  void make_torn(size_t servers) {
+    make(servers, {.power_safe = false});
     for (size_t i : {0, 1}) {
       for (auto& replica : holder(i).replicas.at(dead_)) {
         if (replica.segment_id == 3) replica.length = 500;
       }
     }
-    kill(others_[3]);
-    kill(dead_);
+  }
+  /// A server enlists with the volume that `gone` had, and these replicas on it.
+  FakeServer& volume_comes_back(
+      uint64_t gone, const std::map<uint64_t, std::vector<wire::RecoveryReplica>>& replicas) {
+    cluster.prepare = [prepare = cluster.prepare, replicas, gone, this](FakeServer& server) {
+      prepare(server);
+      server.request.former_server_id = gone;
+      server.request.cluster_uuid = state().uuid;
+      server.recovery.replicas = replicas;
+      server.recovery.former_server_id = gone;
+    };
+    return cluster.add_server();
   }
   void drop_while(wire::RecoveryPhase phase) {
     stop_all_in(phase);
