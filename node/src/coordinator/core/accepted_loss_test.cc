@@ -113,6 +113,55 @@ TEST_F(AcceptedLosses, TheRestIsServedAndVersionsJump) {
   EXPECT_EQ(cluster.coordinator->status().recoveries_ended.at(0).progress.outcome, "LOSS_ACCEPTED");
 }
 
+/// The third holder of segment 1 is away when its loss is accepted.
+class VolumeComesBack : public AcceptedLosses {
+ protected:
+  void accept_without(RecoveryProgress::Phase until) {
+    cluster.options.recoveries.query.returning = 1s;
+    make(5);
+    volume_ = holder(0).replicas;
+    lose(0, 1);
+    lose(1, 1);
+    kill(others_[2]);
+    kill(dead_);
+    wait_until_blocked();
+    EXPECT_THAT(progress().waits_for, HasSubstr(fmt::format("not back: server {}", others_[2])));
+    if (until == Phase::kReplaying) stop_all_in(wire::RecoveryPhase::kReplaying);
+    ASSERT_TRUE(ask(dead_, true, token()).has_value());
+    ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, until); }));
+  }
+  size_t segments_used() { return server(owner("t")).recovery.orders.back().segments.size(); }
+
+  std::map<uint64_t, std::vector<wire::RecoveryReplica>> volume_;
+};
+
+TEST_F(VolumeComesBack, BeforeEverythingIsReplayedItIsUsed) {
+  accept_without(Phase::kReplaying);
+  volume_comes_back(others_[2], volume_);
+  ASSERT_TRUE(goes_on());
+  EXPECT_EQ(segments_used(), 3u);
+}
+
+TEST_F(VolumeComesBack, BeforeAnythingIsHandedOverItIsUsed) {
+  read_lease_ms_ = 30'000;
+  accept_without(Phase::kHandingOver);
+  volume_comes_back(others_[2], volume_);
+  ASSERT_TRUE(cluster.run_until([&] { return all_served(); }, 60s));
+  EXPECT_EQ(segments_used(), 3u);
+}
+
+/// Nothing on them can help.
+TEST_F(VolumeComesBack, AnEmptyOneAndTheDeadServersOwnChangeNothing) {
+  accept_without(Phase::kReplaying);
+  cluster.add_server();
+  volume_comes_back(dead_, {});
+  ASSERT_TRUE(goes_on());
+  EXPECT_EQ(segments_used(), 2u);
+  size_t orders = 0;
+  for (const auto& one : cluster.servers) orders += one ? one->recovery.orders.size() : 0;
+  EXPECT_EQ(orders, 1u);
+}
+
 TEST_F(AcceptedLosses, TheAuditStays) {
   make_blocked();
   const std::string of_this = token();

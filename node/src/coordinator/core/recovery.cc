@@ -59,8 +59,34 @@ Recovery::Recovery(RecoveryShared& shared, uint64_t master_id)
 
 void Recovery::news() {
   if (query_) query_->membership_changed();
+  if (replayed_ != nullptr && may_have_what_is_lost(*replayed_)) look_again();
   news_.set();
   news_.reset();
+}
+
+/// A volume has come back that was not considered when the end of this log was decided.
+bool Recovery::may_have_what_is_lost(const FoundLog& log) const {
+  if (!log.lacks_something()) return false;
+  const auto considered = [&log](uint64_t id) { return log.considered.contains(id); };
+  return std::ranges::any_of(state_.servers, [&](const auto& entry) {
+    const auto& [id, server] = entry;
+    if (!server.up() || considered(id)) return false;
+    const std::vector<uint64_t> ids = servers_of_volume(state_, id);
+    const bool fresh = ids.size() == 1 && server.record.volume == id;
+    return !fresh && std::ranges::none_of(ids, considered);
+  });
+}
+
+/// What was not handed over is recovered again, from a log that lacks less.
+void Recovery::look_again() {
+  RC_SOMETIMES("coordinator.recovery_looks_again_when_a_volume_comes_back");
+  log_info("recovery.looks_again",
+           {{"master", master_id_}, {"why", "a volume came back, and a part of the log is lost"}});
+  replayed_ = nullptr;
+  query_again_ = true;
+  for (Running& one : parts_) {
+    one.part.abandon({StatusCode::kRetry, "a volume came back that may have more of the log"});
+  }
 }
 
 std::vector<LostRange> Recovery::lost() const {
@@ -184,6 +210,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
   query_again_ = false;
   held_back_ = false;
   failures_.clear();
+  replayed_ = &log;
   bool well = co_await order_parts(log, false);
   while (running() > 0) {
     co_await parts_moved_;
@@ -200,6 +227,7 @@ Task<bool> Recovery::attempt(const FoundLog& log) {
     (void)co_await order_parts(log, false);
   }
   well = learn_from_parts() && well;
+  replayed_ = nullptr;
   parts_.clear();
   co_return well;
 }
@@ -498,6 +526,7 @@ void Recovery::had_memory(uint64_t server_id) {
 
 void Recovery::learn_from(const Running& running) {
   const RecoveryPart& failed = running.part;
+  if (failed.abandoned()) return;
   const uint64_t id = failed.server_id();
   learn_weights(weights_, failed.planned(), failed.bytes_fetched());
   failures_[id] = failed.why();

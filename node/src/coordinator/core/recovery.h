@@ -108,6 +108,8 @@ class Recovery {
   wire::RecoverRequest order_for(const PlannedPart& part, const FoundLog& log,
                                  uint64_t attempt) const;
   size_t running() const;
+  bool may_have_what_is_lost(const FoundLog& log) const;
+  void look_again();
   bool learn_from_parts();
   void learn_from(const Running& failed);
   // While backups lack frames.
@@ -161,6 +163,7 @@ class Recovery {
   std::map<uint64_t, Status> failures_;  // by server: why, in this attempt
   uint64_t bad_segment_ = ~uint64_t{0};  // closed replicas from here on are scanned
   bool query_again_ = false;             // a part of this attempt lacked a source
+  const FoundLog* replayed_ = nullptr;   // the log of this attempt, unless it is looked for again
   double hashes_at_first_ = 0;
   Time crashed_{};  // the server's last sign of life, or the time of the verdict
   BackOff back_off_;

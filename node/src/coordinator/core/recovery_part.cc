@@ -21,10 +21,11 @@ Task<void> RecoveryPart::run(Time not_before) {
     ready_at_ = reactor_.now();
     on_news_();
     // Wait until the dead master's lease has ended.
-    while (reactor_.clock().now() < not_before) {
-      co_await reactor_.sleep(not_before - reactor_.clock().now());
+    while (reactor_.clock().now() < not_before && !abandoned()) {
+      const Duration left = not_before - reactor_.clock().now();
+      co_await reactor_.sleep(std::min<Duration>(left, options_.poll));
     }
-    why_ = co_await hand_over();
+    why_ = abandoned() ? abandoned_ : co_await hand_over();
   }
   if (!why_.ok()) {
     log_warn("recovery.part_failed", {{"master", order_.master_id},
@@ -85,6 +86,7 @@ Task<Status> RecoveryPart::begin() {
     const bool gone = state_.up_server(planned_.server_id) == nullptr;
     count(code == StatusCode::kRetry ? Does::kWaits : Does::kNothing);
     if (for_good || gone || stuck()) co_return begun.error();
+    if (abandoned()) co_return abandoned_;
     co_await reactor_.sleep(back_off.next(reactor_.random()));
   }
 }
@@ -132,6 +134,7 @@ Task<Status> RecoveryPart::recovered() {
       if (seen_.phase == wire::RecoveryPhase::kReady) co_return StatusCode::kOk;
     }
     if (!now && now.error() == StatusCode::kNotFound) co_return now.error();
+    if (abandoned()) co_return abandoned_;
     if (state_.up_server(planned_.server_id) == nullptr) {
       co_return Status(StatusCode::kCrashed, "the recovery master crashed");
     }

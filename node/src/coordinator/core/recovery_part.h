@@ -50,6 +50,9 @@ class RecoveryPart {
   /// Hands over nothing before `not_before`. At the end the server is ordered to serve what was
   /// handed over.
   Task<void> run(Time not_before);
+  /// Fails with this error soon, unless the hand-over has begun.
+  void abandon(Status why) { abandoned_ = std::move(why); }
+  bool abandoned() const { return !abandoned_.ok(); }
 
   Phase phase() const { return phase_; }
   uint64_t server_id() const { return planned_.server_id; }
@@ -102,6 +105,7 @@ class RecoveryPart {
   Duration idle_{}, waited_{};
   Time counted_{};
   Time ready_at_{};
+  Status abandoned_;
   Status why_;
 };
 
