@@ -82,6 +82,10 @@ class FrameStore {
   /// busy disk may need seconds for that. NO_SPACE: no frame is free for this class (`done` is
   /// called at once), or the disk is full (the frame is free again).
   void allocate(FrameClass frame_class, std::function<void(Result<uint32_t>)> done);
+  /// The next frame of this class is free, and has its space: taking it needs none of the disk.
+  bool has_room(FrameClass frame_class) const {
+    return may_take(frame_class).ok() && frames_[free_.front()].allocated;
+  }
   /// Writes the frame's metadata; backup_id, boot id and cluster are those of this incarnation.
   Status describe(uint32_t frame, const FrameContent& content);
   /// Writes segment bytes. Precondition: offset + size <= kSegmentBytes.

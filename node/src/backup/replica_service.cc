@@ -223,21 +223,24 @@ void ReplicaService::take_frame(const wire::ReplicaOpenRequest& open, const wire
 /// If no frame is free, asks once to free frames that are not needed any more.
 void ReplicaService::allocate_for(std::shared_ptr<const Opening> opening, WhenFull when_full) {
   const bool copy = (opening->open.flags & wire::ReplicaOpenRequest::kRecreation) != 0;
+  const FrameClass frame_class = copy ? FrameClass::kCopy : FrameClass::kHead;
   ++preparing_;
-  auto done = [this, alive = alive_, opening = std::move(opening),
-               when_full](const Result<uint32_t>& frame) {
+  auto done = [this, alive = alive_, opening = std::move(opening), when_full,
+               frame_class](const Result<uint32_t>& frame) {
     if (!*alive) return;
     --preparing_;
-    full_ = !frame && frame.error() == StatusCode::kNoSpace;
-    if (full_) RC_SOMETIMES("backup.has_no_frame");
-    if (!full_ || when_full == WhenFull::kRefuse || !no_frame_is_free_) {
+    full_for_.reset();
+    const bool full = !frame && frame.error() == StatusCode::kNoSpace;
+    if (full) RC_SOMETIMES("backup.has_no_frame");
+    if (full) full_for_ = frame_class;
+    if (!full || when_full == WhenFull::kRefuse || !no_frame_is_free_) {
       return fill_frame(*opening, frame);
     }
     no_frame_is_free_([this, alive, opening] {
       if (*alive) allocate_for(opening, WhenFull::kRefuse);
     });
   };
-  frames_.allocate(copy ? FrameClass::kCopy : FrameClass::kHead, std::move(done));
+  frames_.allocate(frame_class, std::move(done));
 }
 
 /// The conditions that were checked before the allocation may have changed.

@@ -106,9 +106,8 @@ class ReplicaService final : private ReplicaTable::Bytes,
   /// For status and placement.
   wire::BackupDevice device() const {
     using wire::BackupDevice;
-    return device_status_.failed() ? BackupDevice::kFailed
-           : full_                 ? BackupDevice::kFull
-                                   : BackupDevice::kGood;
+    if (device_status_.failed()) return BackupDevice::kFailed;
+    return full_for_ && !frames_.has_room(*full_for_) ? BackupDevice::kFull : BackupDevice::kGood;
   }
 
   /// The state of one replica; and counts of replicas and of frames being prepared. For tests and
@@ -243,7 +242,7 @@ class ReplicaService final : private ReplicaTable::Bytes,
   bool metadata_dirty_ = false;
   bool syncing_metadata_ = false;
   bool stopping_ = false;
-  bool full_ = false;
+  std::optional<FrameClass> full_for_;  // there was no frame for the last open, which was of this
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   RecoveryService recovery_;
   FetchService fetch_;

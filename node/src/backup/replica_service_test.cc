@@ -396,6 +396,18 @@ TEST_F(ReplicaServiceTest, MalformedRequestsAndFullVolumesAreRefused) {
   EXPECT_EQ(open(3, "c"), StatusCode::kNoSpace);
 }
 
+/// The disk has no space for another frame. One that is freed has its space.
+TEST_F(ReplicaServiceTest, ADeviceIsFullUntilAFrameIsFree) {
+  ASSERT_EQ(open(1, "a"), StatusCode::kOk);
+  node_.disk().set_full(true);
+  EXPECT_EQ(service_->device(), wire::BackupDevice::kGood);
+  EXPECT_EQ(open(2, "b"), StatusCode::kNoSpace);
+  EXPECT_EQ(service_->device(), wire::BackupDevice::kFull);
+  const wire::ReplicaFreeRequest free{kMaster, 1};
+  ASSERT_EQ(send(wire::Opcode::kReplicaFree, std::string(bytes_of(free))), StatusCode::kOk);
+  EXPECT_EQ(service_->device(), wire::BackupDevice::kGood);
+}
+
 /// For the master, every other failure means that the replica may be here.
 TEST_F(ReplicaServiceTest, ARefusedOpenSaysThatNothingWasWritten) {
   EXPECT_EQ(open(1, "a", 1, kCrashed), StatusCode::kCrashed);
