@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/formats/output.h"
+#include "coordinator/core/checks.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -109,6 +110,16 @@ CLI::Validator recovery_id() {
       [](std::string& text) -> std::string {
         const std::string wrong = positive()(text);
         return wrong.empty() ? wrong : wrong + "; `ramcloud recovery list` shows the ids";
+      },
+      "");
+}
+
+CLI::Validator recorded_text(size_t min) {
+  return CLI::Validator(
+      [min](const std::string& text) -> std::string {
+        constexpr size_t kMost = 255;
+        const Status good = check_printable("value", text, min, kMost);
+        return good.ok() ? std::string() : good.message();
       },
       "");
 }

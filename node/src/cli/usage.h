@@ -12,6 +12,10 @@ CLI::Validator positive();
 /// The same; the message also tells where to find ids of recoveries.
 CLI::Validator recovery_id();
 
+/// A text that the coordinator records or compares: `min` to 255 printable bytes. It refuses
+/// others, too, but not a request that is far larger: the connection does that, without a reason.
+CLI::Validator recorded_text(size_t min);
+
 /// The interval of repeated requests: a duration from 100ms to 1h.
 CLI::Validator interval();
 

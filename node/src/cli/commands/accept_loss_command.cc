@@ -188,6 +188,23 @@ int losses(Session& session) {
   return kExitOk;
 }
 
+/// An empty token is that of a script whose variable is not set. It must not pass for no token,
+/// with which everything is accepted.
+CLI::Validator token_of_preview() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        // For `--token=` the parser takes the next word.
+        if (text.empty() || text.starts_with('-')) {
+          return fmt::format(
+              "it is {}; run the command without --yes to see the token, or leave --token out to "
+              "accept unseen whatever is missing now",
+              text.empty() ? "empty" : fmt::format("'{}'", printable(text.substr(0, 64))));
+        }
+        return recorded_text(1)(text);
+      },
+      "");
+}
+
 }  // namespace
 
 void add_accept_loss_commands(CLI::App& group, Session& session) {
@@ -204,12 +221,16 @@ void add_accept_loss_commands(CLI::App& group, Session& session) {
   accept->add_flag(
       "--yes", wanted->confirmed,
       "Do it. It cannot be undone: replicas that come back later are not used any more");
-  accept->add_option(
-      "--token", wanted->token,
-      "With --yes: the token of the preview, so that only the loss that you have seen is accepted. "
-      "Without a token, everything that is missing now is accepted");
-  accept->add_option("--reason", wanted->reason,
-                     "The reason; it is recorded for ever, with your name");
+  accept
+      ->add_option(
+          "--token", wanted->token,
+          "With --yes: the token of the preview, so that only the loss that you have seen is "
+          "accepted. Without --token, everything that is missing now is accepted")
+      ->check(token_of_preview());
+  accept
+      ->add_option("--reason", wanted->reason,
+                   "The reason; it is recorded for ever, with your name")
+      ->check(recorded_text(0));
   needs_cluster(*accept, session, [&session, wanted] { return accept_loss(session, *wanted); });
 
   CLI::App* list = group.add_subcommand(

@@ -368,6 +368,53 @@ TEST_F(RecoveryCommandTest, ALossIsAcceptedWithItsToken) {
   EXPECT_THAT(bad.err, HasSubstr("`ramcloud recovery list` shows the ids"));
 }
 
+TEST_F(RecoveryCommandTest, AnEmptyTokenIsNotTheSameAsNone) {
+  fill_preview(admin_.loss);
+  admin_.loss.set_accepted(true);
+  for (const std::vector<const char*>& flags :
+       std::vector<std::vector<const char*>>{{"--yes", "--token", "", "--reason", "r"},
+                                             {"--token", "", "--yes"},
+                                             {"--reason", "r", "--yes", "--token", ""},
+                                             {"--token", "loss/1/3/00ab", "--token", "", "--yes"},
+                                             {"--token", ""}}) {
+    std::vector<const char*> words = {"recovery", "accept-loss", "3"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome refused = run(words);
+    EXPECT_EQ(refused.code, kExitUsage);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_THAT(
+        refused.err,
+        HasSubstr("--token: it is empty; run the command without --yes to see the token, or "
+                  "leave --token out to accept unseen whatever is missing now"));
+  }
+  // The parser takes the next word for the value.
+  for (const std::vector<const char*>& flags : std::vector<std::vector<const char*>>{
+           {"--yes", "--token=", "--reason", "r"}, {"--token=", "--yes"}}) {
+    std::vector<const char*> words = {"recovery", "accept-loss", "3"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome refused = run(words);
+    EXPECT_EQ(refused.code, kExitUsage);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("--token: it is '--"), HasSubstr("without --yes")));
+  }
+  EXPECT_EQ(run({"recovery", "accept-loss", "3", "--yes", "--token="}).code, kExitUsage);
+  EXPECT_EQ(admin_.asked.server_id(), 0u) << "nothing was sent";
+}
+
+TEST_F(RecoveryCommandTest, TextsThatAreTooLongAreNotSent) {
+  const std::string text(100'000, 'x');
+  for (const char* option : {"--token", "--reason"}) {
+    const Outcome refused = run({"recovery", "accept-loss", "3", "--yes", option, text.c_str()});
+    EXPECT_EQ(refused.code, kExitUsage) << option;
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr(std::string(option) + ": "), HasSubstr("(100000 bytes)"),
+                      HasSubstr("to 255 printable ASCII bytes")));
+    EXPECT_LT(refused.err.size(), 1000u);
+  }
+  EXPECT_THAT(run({"server", "condemn", "3", "--reason", text.c_str()}).err,
+              AllOf(HasSubstr("--reason: "), HasSubstr("0 to 255 printable ASCII bytes")));
+  EXPECT_EQ(admin_.asked.server_id(), 0u) << "nothing was sent";
+}
+
 TEST_F(RecoveryCommandTest, ARefusalOfALossIsSaidAsItIs) {
   admin_.loss_status = {grpc::StatusCode::INVALID_ARGUMENT,
                         "server 3 (pod-3) is UP: no recovery of it is in progress"};

@@ -413,8 +413,9 @@ void add_server_commands(CLI::App& app, Session& session) {
   condemn_command->add_flag("--force", wanted->force,
                             "Do it even if the server answers. Such a server ends itself within "
                             "seconds; it may serve until then");
-  condemn_command->add_option("--reason", wanted->reason,
-                              "The reason; it is recorded with the server");
+  condemn_command
+      ->add_option("--reason", wanted->reason, "The reason; it is recorded with the server")
+      ->check(recorded_text(0));
   needs_cluster(*condemn_command, session,
                 [&session, wanted] { return condemn(session, *wanted); });
 
