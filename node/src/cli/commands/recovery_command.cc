@@ -144,6 +144,12 @@ int watch(Session& session, Duration interval) {
   }
 }
 
+/// Of what `list` and `show` have in common.
+constexpr const char* kCommonFooter =
+    "ATTEMPT is the number of the latest attempt. Attempts are numbered over all recoveries, so\n"
+    "it is no count. OUTCOME is COMPLETE, TAIL_LOST, LOSS_ACCEPTED or ALL_LOST: the server had no\n"
+    "replicas (--replicas 0), so all objects of its tablets are lost.";
+
 struct ListArguments {
   bool watch = false;
   std::string interval = "1s";
@@ -163,7 +169,9 @@ void add_list_options(CLI::App& command, Session& session) {
       "STATE is DETECTED, PLANNING, REPLAYING, WAITING, BLOCKED or, after the end, DONE. SECONDS "
       "is\n"
       "the time since the server's last answer; after the end, the time from that answer until\n"
-      "everything was served. ? means: not known. With -o json, --watch prints one object a line.");
+      "everything was served. ? means: not known. With -o json, --watch prints one object a "
+      "line.\n" +
+      std::string(kCommonFooter));
   needs_cluster(command, session, [&session, arguments] {
     if (!arguments->watch) return list(session);
     return watch(session, parse_duration(arguments->interval).value_or(1s));
@@ -188,6 +196,7 @@ void add_recovery_command(CLI::App& app, Session& session) {
       ->add_option("ID", *id, "The crashed server's id, as `ramcloud recovery list` shows it")
       ->required()
       ->check(recovery_id());
+  show_command->footer(kCommonFooter);
   needs_cluster(*show_command, session, [&session, id] { return show(session, *id); });
   add_accept_loss_commands(*group, session);
 

@@ -213,7 +213,7 @@ TEST_F(RecoveryCommandTest, JsonTellsAllOfARecovery) {
   EXPECT_EQ(shown, run_json({"recovery", "list"})[0]);
   const json expected = json::parse(R"({
     "id": 3, "server_id": 3, "server_name": "pod-3", "state": "BLOCKED", "ended": false,
-    "outcome": null, "reason": "its port refuses", "attempt": 91,
+    "outcome": null, "all_lost": false, "reason": "its port refuses", "attempt": 91,
     "crashed_at_ms": 1700000000100,
     "timeline_ms": {"verdict": 0, "queried": 1234, "planned": null, "first_key": null,
                     "half": null, "served": null, "replicated": null},
@@ -269,6 +269,60 @@ TEST_F(RecoveryCommandTest, WhatAFormerCoordinatorDoesNotTellIsNotKnown) {
   }
   EXPECT_THAT(text.out, Not(HasSubstr(" 0 ms")));
   EXPECT_THAT(run({"recovery", "list"}).out, HasSubstr("4       old   REPLAYING  ?        2 "));
+}
+
+TEST_F(RecoveryCommandTest, WhatIsPlannedLaterIsNotKnownYet) {
+  pb::Recovery& recovery = *status().add_recoveries();
+  recovery.set_server_id(3);
+  recovery.set_name("pod-3");
+  recovery.set_phase("WAITING");
+  recovery.set_state("WAITING");
+  recovery.set_waits_for("server 5");
+  recovery.mutable_timeline_ms()->set_verdict(0);
+  recovery.mutable_memory();
+  const Outcome shown = run({"recovery", "show", "3"});
+  for (const char* part : {"data         size not known, objects not known\n",
+                           "parts        not known\n", "memory       not known\n"}) {
+    EXPECT_THAT(shown.out, HasSubstr(part));
+  }
+  EXPECT_THAT(run({"recovery", "list"}).out,
+              HasSubstr("3       pod-3  WAITING  ?        0        ?      ?      "));
+  const json told = run_json({"recovery", "show", "3"});
+  EXPECT_TRUE(told["entries"].is_null());
+  EXPECT_TRUE(told["memory"].is_null());
+
+  // An empty log is planned: now the zeros are known.
+  recovery.set_state("REPLAYING");
+  recovery.mutable_timeline_ms()->set_queried(5);
+  recovery.mutable_timeline_ms()->set_planned(7);
+  recovery.set_outcome("COMPLETE");
+  recovery.set_parts(1);
+  const Outcome planned = run({"recovery", "show", "3"});
+  EXPECT_THAT(planned.out,
+              AllOf(HasSubstr(", 0 objects\n"), HasSubstr("parts        0 of 1 done\n"),
+                    HasSubstr("memory       0 B needed, 0 B free\n")));
+  EXPECT_EQ(run_json({"recovery", "show", "3"})["entries"], 0);
+}
+
+TEST_F(RecoveryCommandTest, AServerWithoutReplicasLosesAllObjects) {
+  add_ended(status(), 3, "");
+  auto& timeline = *admin_.statuses.back().mutable_recoveries_ended(0)->mutable_timeline_ms();
+  timeline.set_verdict(0);
+  timeline.set_planned(3);  // and never queried: there is no log
+  EXPECT_THAT(run({"recovery", "list"}).out, HasSubstr("3       pod-3  DONE   ALL_LOST  "));
+  EXPECT_THAT(run({"recovery", "show", "3"}).out,
+              HasSubstr("outcome      ALL_LOST: the server had no replicas (--replicas 0), so all "
+                        "objects of its tablets are lost\n"));
+  const json told = run_json({"recovery", "show", "3"});
+  EXPECT_EQ(told["all_lost"], true);
+  EXPECT_TRUE(told["outcome"].is_null()) << "the coordinator reports none";
+
+  timeline.set_queried(2);  // there is a log
+  EXPECT_EQ(run_json({"recovery", "show", "3"})["all_lost"], false);
+  EXPECT_THAT(run({"recovery", "show", "3"}).out, HasSubstr("outcome      not known\n"));
+  timeline.clear_queried();
+  timeline.clear_planned();  // the tables were dropped before
+  EXPECT_EQ(run_json({"recovery", "show", "3"})["all_lost"], false);
 }
 
 TEST_F(RecoveryCommandTest, AnIdThatIsWrongIsNamedAndWhereTheIdsAre) {

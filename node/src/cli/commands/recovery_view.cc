@@ -96,6 +96,39 @@ std::optional<uint64_t> percent(const RecoveryProgress& progress) {
       static_cast<double>(progress.bytes_total));
 }
 
+/// The numbers of a plan are 0 before there is one.
+bool planned(const RecoveryProgress& progress) {
+  return progress.timeline.planned.has_value();
+}
+bool knows_parts(const RecoveryProgress& progress) {
+  return progress.done || planned(progress) || progress.parts != 0;
+}
+bool knows_bytes(const RecoveryProgress& progress) {
+  return progress.done || planned(progress) || progress.bytes_total != 0;
+}
+bool knows_entries(const RecoveryView& recovery) {
+  return recovery.told_whole && (planned(recovery.progress) || recovery.progress.entries != 0);
+}
+bool knows_memory(const RecoveryView& recovery) {
+  const RecoveryProgress& progress = recovery.progress;
+  return recovery.told_whole &&
+         (planned(progress) || progress.needed_bytes != 0 || progress.free_bytes != 0);
+}
+
+/// The server had no replicas (R = 0): its tablets are given to others without a search for its
+/// log, and the coordinator reports no outcome.
+bool all_lost(const RecoveryView& recovery) {
+  const RecoveryProgress& progress = recovery.progress;
+  return recovery.told_whole && progress.outcome.empty() && planned(progress) &&
+         !progress.timeline.queried;
+}
+constexpr const char* kAllLost = "ALL_LOST";
+
+/// In one word; empty: not known.
+std::string outcome_of(const RecoveryView& recovery) {
+  return all_lost(recovery) ? kAllLost : printable(recovery.progress.outcome);
+}
+
 std::string bytes_text(const RecoveryProgress& progress) {
   const auto share = percent(progress);
   if (!share) return "size not known";
@@ -104,6 +137,7 @@ std::string bytes_text(const RecoveryProgress& progress) {
 }
 
 std::string parts_text(const RecoveryProgress& progress) {
+  if (!knows_parts(progress)) return "parts not known";
   return fmt::format("{} of {} parts", progress.parts_done, progress.parts);
 }
 
@@ -130,16 +164,23 @@ void print_lines(const RecoveryView& recovery, std::ostream& out) {
   const bool whole = recovery.told_whole;
   line("server", who(recovery));
   line("state", fmt::format("{}, attempt {}", state_of(recovery), progress.attempt));
-  line("outcome", told(!progress.outcome.empty(), printable(progress.outcome)));
+  line("outcome",
+       all_lost(recovery)
+           ? fmt::format("{}: the server had no replicas (--replicas 0), so all objects of its "
+                         "tablets are lost",
+                         kAllLost)
+           : told(!progress.outcome.empty(), printable(progress.outcome)));
   line("reason", told(whole && !progress.reason.empty(), printable(progress.reason)));
   line("crashed at", told(whole && progress.crashed_at_ms != 0, time_text(progress.crashed_at_ms)));
   if (!progress.waits_for.empty()) line("waits for", printable(progress.waits_for));
   line("data", fmt::format("{}, {}", bytes_text(progress),
-                           whole ? with_thousands(progress.entries) + " objects"
-                                 : std::string("objects not known")));
-  line("parts", fmt::format("{} of {} done", progress.parts_done, progress.parts));
-  line("memory", told(whole, fmt::format("{} needed, {} free", format_size(progress.needed_bytes),
-                                         format_size(progress.free_bytes))));
+                           knows_entries(recovery) ? with_thousands(progress.entries) + " objects"
+                                                   : std::string("objects not known")));
+  line("parts", told(knows_parts(progress),
+                     fmt::format("{} of {} done", progress.parts_done, progress.parts)));
+  line("memory", told(knows_memory(recovery),
+                      fmt::format("{} needed, {} free", format_size(progress.needed_bytes),
+                                  format_size(progress.free_bytes))));
 }
 
 void print_steps(const RecoveryView& recovery, std::ostream& out) {
@@ -211,16 +252,17 @@ ordered_json recovery_json(const RecoveryView& recovery) {
       {"state", known(whole, recovery_state_name(progress))},
       {"ended", progress.done},
       {"outcome", known(!progress.outcome.empty(), progress.outcome)},
+      {"all_lost", all_lost(recovery)},
       {"reason", known(whole, progress.reason)},
       {"attempt", progress.attempt},
       {"crashed_at_ms", known(whole && progress.crashed_at_ms != 0, progress.crashed_at_ms)},
       {"timeline_ms", timeline_json(progress.timeline)},
       {"bytes", progress.bytes_total},
       {"bytes_replayed", progress.bytes_done},
-      {"entries", known(whole, progress.entries)},
+      {"entries", known(knows_entries(recovery), progress.entries)},
       {"partitions", known(whole, partitions_json(progress))},
-      {"memory", known(whole, ordered_json{{"needed_bytes", progress.needed_bytes},
-                                           {"free_bytes", progress.free_bytes}})},
+      {"memory", known(knows_memory(recovery), ordered_json{{"needed_bytes", progress.needed_bytes},
+                                                            {"free_bytes", progress.free_bytes}})},
       {"waits_for", progress.waits_for},
       {"parts", progress.parts},
       {"parts_done", progress.parts_done},
@@ -242,16 +284,18 @@ std::vector<std::string> recovery_header() {
 
 std::vector<std::string> recovery_row(const RecoveryView& recovery, uint64_t now_ms) {
   const RecoveryProgress& progress = recovery.progress;
-  return {
-      std::to_string(recovery.server_id),
-      printable(recovery.name),
-      state_of(recovery),
-      progress.outcome.empty() ? "?" : printable(progress.outcome),
-      std::to_string(progress.attempt),
-      fmt::format("{} / {}", progress.parts_done, progress.parts),
-      fmt::format("{} / {}", format_size(progress.bytes_done), format_size(progress.bytes_total)),
-      seconds_text(recovery, now_ms),
-      printable(progress.waits_for)};
+  const std::string outcome = outcome_of(recovery);
+  return {std::to_string(recovery.server_id),
+          printable(recovery.name),
+          state_of(recovery),
+          outcome.empty() ? "?" : outcome,
+          std::to_string(progress.attempt),
+          knows_parts(progress) ? fmt::format("{} / {}", progress.parts_done, progress.parts) : "?",
+          knows_bytes(progress) ? fmt::format("{} / {}", format_size(progress.bytes_done),
+                                              format_size(progress.bytes_total))
+                                : "?",
+          seconds_text(recovery, now_ms),
+          printable(progress.waits_for)};
 }
 
 std::string recovery_text(const RecoveryView& recovery) {
@@ -266,7 +310,7 @@ std::string recovery_text(const RecoveryView& recovery) {
 std::string recovery_line(const RecoveryView& recovery) {
   const RecoveryProgress& progress = recovery.progress;
   std::string text = fmt::format("{}: {}", who(recovery), state_of(recovery));
-  if (!progress.outcome.empty()) text += ", " + printable(progress.outcome);
+  if (const std::string outcome = outcome_of(recovery); !outcome.empty()) text += ", " + outcome;
   text += fmt::format(", attempt {}, {}, {}", progress.attempt, parts_text(progress),
                       bytes_text(progress));
   if (progress.done && progress.timeline.served) {
