@@ -268,6 +268,28 @@ TEST_F(CommandTest, WrongUsageIsExitCode2AndSaysWhy) {
   }
 }
 
+TEST_F(CommandTest, EveryGroupNamesTheUnknownCommandAndWhatIsAccepted) {
+  for (const char* group :
+       {"bench", "metadata", "recovery", "replica", "server", "table", "trace"}) {
+    for (const std::vector<const char*>& rest : std::vector<std::vector<const char*>>{
+             {"xyzzy"}, {"xyzzy", "7"}, {"--cluster", "a:1", "xyzzy"}}) {
+      std::vector<const char*> words = {group};
+      words.insert(words.end(), rest.begin(), rest.end());
+      const Outcome unknown = run(words);
+      EXPECT_EQ(unknown.code, kExitUsage) << group;
+      EXPECT_THAT(unknown.err, StartsWith("ramcloud: 'xyzzy' is not a command; accepted are "));
+      EXPECT_THAT(unknown.err, HasSubstr(fmt::format("Run 'ramcloud {} --help'", group)));
+    }
+    const Outcome none = run({group});
+    EXPECT_EQ(none.code, kExitUsage) << group;
+    EXPECT_THAT(none.err, StartsWith("ramcloud: a command is required; accepted are ")) << group;
+  }
+  EXPECT_THAT(run({"recovery", "retry"}).err,
+              HasSubstr("'retry' is not a command; accepted are list, show, accept-loss, losses"));
+  // The name of another command does not leave the group.
+  EXPECT_THAT(run({"recovery", "status"}).err, HasSubstr("'status' is not a command"));
+}
+
 TEST_F(CommandTest, NobodyThereIsUnavailable) {
   for (const char* command : {"status", "servers", "tablets"}) {
     const Outcome outcome = run({"--cluster", "127.0.0.1:1", command, "--timeout", "100ms"});

@@ -35,7 +35,7 @@ int upgrade(Session& session, bool yes) {
 void add_metadata_command(CLI::App& app, Session& session) {
   CLI::App* metadata =
       app.add_subcommand("metadata", "Upgrade the format of the coordinators' metadata");
-  metadata->require_subcommand(1);
+  metadata->require_subcommand(0, 1);
   auto yes = std::make_shared<bool>(false);
   CLI::App* command = metadata->add_subcommand(
       "upgrade",

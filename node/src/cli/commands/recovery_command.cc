@@ -184,7 +184,7 @@ void add_recovery_command(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand(
       "recovery",
       "Show the recoveries of crashed servers, and accept the loss of data that is missing");
-  group->require_subcommand(1);
+  group->require_subcommand(0, 1);
   add_list_options(*group->add_subcommand("list",
                                           "List recoveries of crashed servers, and what they wait "
                                           "for; also the last 20 that ended"),

@@ -369,7 +369,7 @@ int release(Session& session, uint64_t id) {
 void add_server_commands(CLI::App& app, Session& session) {
   CLI::App* group = app.add_subcommand(
       "server", "List, show, set and condemn servers, and release their volumes");
-  group->require_subcommand(1);
+  group->require_subcommand(0, 1);
   CLI::App* list = group->add_subcommand("list", "List the servers (as `ramcloud servers`)");
   needs_cluster(*list, session, [&session] { return servers(session); });
 
