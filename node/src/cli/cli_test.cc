@@ -3,16 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 #include <sstream>
 
+#include "backup/frame_format.h"
 #include "base/random.h"
+#include "base/testing/temporary_folder.h"
 #include "cli/formats/base64.h"
 #include "cli/formats/line_reader.h"
 #include "cli/formats/output.h"
 #include "cli/formats/record.h"
 #include "cli/session.h"
+#include "log/log_test_support.h"
 
 namespace ramcloud::cli {
 namespace {
@@ -304,6 +309,83 @@ TEST_F(CommandTest, NobodyThereIsUnavailable) {
 TEST_F(CommandTest, ReplicaFilesThatAreNotThereAreFailures) {
   EXPECT_NE(run({"replica", "dump", "/nonexistent/frames"}).code, 0);
   EXPECT_EQ(run({"replica", "rebuild", "/nonexistent/a"}).code, kExitFailed);
+}
+
+TEST_F(CommandTest, AnEmptyPathIsNamed) {
+  const std::pair<std::vector<const char*>, std::string> cases[] = {
+      {{"replica", "dump", ""}, "FILE: it is empty; accepted is "},
+      {{"replica", "rebuild", ""}, "DIR: it is empty; accepted is "},
+      {{"replica", "rebuild", "/nonexistent/a", ""}, "DIR: it is empty; accepted is "},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, kExitUsage) << expected;
+    EXPECT_EQ(outcome.out, "") << expected;
+    EXPECT_THAT(outcome.err, HasSubstr(expected));
+  }
+}
+
+/// A folder with the replicas of a master's log of one object in each of tables 1 and 2.
+class RebuildTest : public CommandTest {
+ protected:
+  void SetUp() override {
+    CommandTest::SetUp();
+    log::TestLog test(2);
+    ASSERT_EQ(log::append_object(test.log, 1, 1, "one", "v"), StatusCode::kOk);
+    ASSERT_EQ(log::append_object(test.log, 2, 2, "two", "v"), StatusCode::kOk);
+    const std::string segment = log::image_of(*test.log.find_segment(1));
+    FrameSlot slot{};
+    slot.state = FrameState::kOpen;
+    slot.sequence = 1;
+    std::ranges::copy(log::kTestCluster, slot.cluster_uuid);
+    slot.master_id = log::kTestMaster;
+    slot.segment_id = 1;
+    slot.capacity = log::kSegmentBytes;
+    seal(slot);
+    std::string file(frames_file_bytes(1), '\0');
+    file.replace(frame_metadata_offset(0), sizeof slot, bytes_of(slot));
+    file.replace(frame_data_offset(0), segment.size(), segment);
+    std::ofstream(folder_ / kFramesFileName, std::ios::binary) << file;
+  }
+  Outcome rebuild(std::vector<const char*> options) {
+    options.insert(options.begin(), {"replica", "rebuild"});
+    options.push_back(folder_.path().c_str());
+    return run(options);
+  }
+  const TemporaryFolder folder_;
+};
+
+TEST_F(RebuildTest, ATableThatIsNotThereIsNotFound) {
+  const Outcome two = rebuild({"--table", "2"});
+  EXPECT_EQ(two.code, kExitOk) << two.err;
+  EXPECT_EQ(two.out, "{\"key\":\"two\",\"value\":\"v\"}\n");
+  const Outcome absent = rebuild({"--table", "99"});
+  EXPECT_EQ(absent.code, kExitNotFound);
+  EXPECT_EQ(absent.out, "");
+  EXPECT_THAT(absent.err,
+              HasSubstr("ramcloud: NOT_FOUND: --table 99: no object of such a table is in "
+                        "these folders; there are objects of tables 1, 2\n"));
+  EXPECT_THAT(rebuild({"--table", "1", "--recovered", "7"}).err,
+              HasSubstr("is in these folders; there are no objects at all\n"));
+  EXPECT_EQ(rebuild({}).code, kExitOk);
+  EXPECT_EQ(rebuild({"--recovered", "7"}).code, kExitOk) << "no table was asked for";
+}
+
+TEST_F(RebuildTest, OptionsTakeOneValueAUse) {
+  const Outcome one = rebuild({"--recovered", "999", folder_.path().c_str()});
+  EXPECT_EQ(one.code, kExitOk) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("\"one\""));
+  EXPECT_THAT(one.err, HasSubstr("master 999: recovered, 0 replicas are left out\n"));
+  const Outcome several = rebuild({"--recovered", "998", "--recovered=7"});
+  EXPECT_EQ(several.code, kExitOk) << several.err;
+  EXPECT_THAT(several.err, AllOf(HasSubstr("master 7: recovered, 1 replicas"),
+                                 HasSubstr("master 998: recovered, 0 replicas")));
+  EXPECT_EQ(rebuild({"--fence", "7:1:0", folder_.path().c_str()}).code, kExitOk);
+  EXPECT_EQ(rebuild({"--fence", "6:1:0", "--fence", "7:2:0"}).code, kExitFailed)
+      << "the second counts, too";
+  EXPECT_THAT(rebuild({"--recovered", "x"}).err, HasSubstr("--recovered: it is 'x'"));
+  EXPECT_THAT(rebuild({"--fence", "7:1"}).err, HasSubstr("accepted is MASTER:SEGMENT:EPOCH"));
+  EXPECT_THAT(run({"replica", "rebuild", "--recovered", "7"}).err, HasSubstr("DIR is required"));
 }
 
 TEST_F(CommandTest, CompletionKnowsCommandsAndTheirOptions) {

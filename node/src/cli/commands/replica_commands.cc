@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -108,6 +109,16 @@ int dump(Session& session, const std::string& path) {
   return volume->problems_total == 0 ? kExitOk : kExitFailed;
 }
 
+/// The path of a server's folder or of its frames file.
+CLI::Validator volume_path() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        if (!path.empty()) return {};
+        return "it is empty; accepted is the path of a server's folder, or of its frames file";
+      },
+      "");
+}
+
 struct RebuildArguments {
   std::vector<std::string> paths;
   uint64_t table = 0;
@@ -200,6 +211,26 @@ class RebuiltPrinter {
   bool several_ = false, failed_ = false;
 };
 
+/// "1, 7 and 3 more".
+std::string tables_text(const std::vector<uint64_t>& tables) {
+  constexpr size_t kNamed = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(tables.size(), kNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(tables[i]);
+  }
+  if (tables.size() > kNamed) text += fmt::format(" and {} more", tables.size() - kNamed);
+  return text;
+}
+
+/// NOT_FOUND: a table is asked for of which nothing was rebuilt. `tables`: of which something was.
+Status check_table(uint64_t asked, const std::vector<uint64_t>& tables) {
+  if (asked == 0 || std::ranges::binary_search(tables, asked)) return {};
+  return {StatusCode::kNotFound,
+          fmt::format(
+              "--table {}: no object of such a table is in these folders; there are {}", asked,
+              tables.empty() ? "no objects at all" : "objects of tables " + tables_text(tables))};
+}
+
 std::string result_text(const RebuiltMaster& master) {
   if (!master.status.ok()) return master.status.to_string();
   std::string text = fmt::format("{} objects", master.objects);
@@ -216,9 +247,11 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
   KnownOfMasters known;
   for (const std::string& text : arguments.fences) known.fences.insert(*parse_fence(text));
   known.recovered.insert(arguments.recovered.begin(), arguments.recovered.end());
+  std::vector<uint64_t> tables;  // by rising id, as the objects come
   Status status = rebuild(
       arguments.paths,
       [&](const log::ReplayedObject& object) {
+        if (tables.empty() || tables.back() != object.table_id) tables.push_back(object.table_id);
         if (arguments.table == 0 || object.table_id == arguments.table) printer.add(object);
       },
       &summary, known);
@@ -236,7 +269,8 @@ int rebuild_data(Session& session, const RebuildArguments& arguments) {
     session.report(status);
     return kExitFailed;  // the check failed
   }
-  return kExitOk;
+  status = check_table(arguments.table, tables);
+  return status.ok() ? kExitOk : session.report(status);
 }
 
 }  // namespace
@@ -249,41 +283,51 @@ void add_replica_commands(CLI::App& app, Session& session) {
   auto path = std::make_shared<std::string>();
   CLI::App* command = group->add_subcommand(
       "dump", "Verify a frames file and list its replicas; names what is damaged and exits with 1");
-  command->add_option("FILE", *path, "A server's frames file, or its folder")->required();
+  command->add_option("FILE", *path, "A server's frames file, or its folder")
+      ->required()
+      ->check(volume_path());
   command->footer("Example:\n  ramcloud replica dump /var/lib/ramcloud/frames\n");
   runs(*command, session, [&session, path] { return dump(session, *path); });
 
   auto arguments = std::make_shared<RebuildArguments>();
   command = group->add_subcommand(
       "rebuild", "Rebuild the data from the replicas in these folders and print it as JSON lines");
-  command->add_option("DIR", arguments->paths, "The servers' folders")->required();
+  command->add_option("DIR", arguments->paths, "The servers' folders")
+      ->required()
+      ->check(volume_path());
   command->add_option("--table", arguments->table, "Only the objects of the table with this id")
       ->check(positive());
+  // An option for a list would take the folders behind it for further values.
   command
-      ->add_option("--fence", arguments->fences,
-                   "MASTER:SEGMENT:EPOCH from the coordinator (`ramcloud servers -o json`): open "
-                   "replicas of this master count only if their segment and epoch are at least "
-                   "these; may be repeated")
+      ->add_option_function<std::string>(
+          "--fence", [arguments](const std::string& text) { arguments->fences.push_back(text); },
+          "MASTER:SEGMENT:EPOCH from the coordinator (`ramcloud servers -o json`): open "
+          "replicas of this master count only if their segment and epoch are at least "
+          "these; may be repeated")
       ->check([](const std::string& text) {
         return parse_fence(text) ? std::string()
                                  : fmt::format(
                                        "value '{}': accepted is MASTER:SEGMENT:EPOCH, three "
                                        "whole numbers",
                                        text);
-      });
+      })
+      ->trigger_on_parse();
   command
-      ->add_option("--recovered", arguments->recovered,
-                   "ID of a server that the cluster has recovered (`ramcloud recovery list`): "
-                   "other servers own its data, so the rest of its log is ignored; may be repeated")
-      ->check(positive());
+      ->add_option_function<uint64_t>(
+          "--recovered", [arguments](uint64_t id) { arguments->recovered.push_back(id); },
+          "ID of a server that the cluster has recovered (`ramcloud recovery list`): "
+          "other servers own its data, so the rest of its log is ignored; may be repeated")
+      ->check(positive())
+      ->trigger_on_parse();
   command->footer(
       "The lines are those of `ramcloud export`, ordered by table and key, with a field \"table\" "
       "(its\n"
       "id) when there is more than one. With R replicas any R - 1 folders may be left out. Exit 1 "
       "if\n"
-      "a log is incomplete or damaged. A folder may still have a part of the log of a server "
-      "that\n"
-      "died and was recovered: leave it out with --recovered.\n\n"
+      "a log is incomplete or damaged, 3 if there is no object of --table. A folder may still "
+      "have\n"
+      "a part of the log of a server that died and was recovered: leave it out with --recovered.\n"
+      "\n"
       "Example:\n  ramcloud replica rebuild cluster/server-1 cluster/server-2 > data.jsonl\n");
   runs(*command, session, [&session, arguments] { return rebuild_data(session, *arguments); });
 }
