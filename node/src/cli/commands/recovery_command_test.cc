@@ -51,6 +51,18 @@ class FakeAdmin final : public pb::Admin::Service {
     *answer = losses;
     return grpc::Status::OK;
   }
+  grpc::Status ListServers(grpc::ServerContext*, const pb::ListServersRequest*,
+                           pb::ListServersResponse*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status CondemnServer(grpc::ServerContext*, const pb::CondemnServerRequest* request,
+                             pb::CondemnServerResponse*) override {
+    return no_server(request->server_id());
+  }
+  grpc::Status SetServerMemory(grpc::ServerContext*, const pb::SetServerMemoryRequest* request,
+                               pb::SetServerMemoryResponse*) override {
+    return no_server(request->server_id());
+  }
   grpc::Status GetStatus(grpc::ServerContext*, const pb::GetStatusRequest*,
                          pb::ClusterStatus* answer) override {
     const size_t call = calls_++;
@@ -61,6 +73,9 @@ class FakeAdmin final : public pb::Admin::Service {
   }
 
  private:
+  static grpc::Status no_server(uint64_t id) {
+    return {grpc::StatusCode::NOT_FOUND, fmt::format("server {} does not exist", id)};
+  }
   std::atomic<size_t> calls_ = 0;
 };
 
@@ -338,6 +353,21 @@ TEST_F(RecoveryCommandTest, AnIdThatIsWrongIsNamedAndWhereTheIdsAre) {
     EXPECT_THAT(refused.err,
                 AllOf(HasSubstr(fmt::format("ID: it is '{}'; accepted is a whole number", bad)),
                       HasSubstr("`ramcloud recovery list` shows the ids")));
+  }
+}
+
+TEST_F(RecoveryCommandTest, AServerThatDoesNotExistIsNotFound) {
+  for (const std::vector<const char*>& words :
+       std::vector<std::vector<const char*>>{{"server", "show", "99"},
+                                             {"server", "set", "99", "log-memory=1GiB"},
+                                             {"server", "condemn", "99", "--yes"}}) {
+    const Outcome absent = run(words);
+    EXPECT_EQ(absent.code, kExitNotFound) << words[1];
+    EXPECT_EQ(absent.out, "") << words[1];
+    EXPECT_EQ(absent.err,
+              "ramcloud: NOT_FOUND: server 99 does not exist; `ramcloud server list` shows the "
+              "ids\n")
+        << words[1];
   }
 }
 

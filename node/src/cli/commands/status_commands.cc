@@ -256,13 +256,22 @@ int servers(Session& session) {
   return kExitOk;
 }
 
+/// If the server does not exist, also says where the ids are.
+int report_server(Session& session, const Status& status) {
+  if (status != StatusCode::kNotFound) return session.report(status);
+  return session.report(
+      {StatusCode::kNotFound, status.message() + "; `ramcloud server list` shows the ids"});
+}
+
+Status no_server(uint64_t id) {
+  return {StatusCode::kNotFound, fmt::format("server {} does not exist", id)};
+}
+
 int show_server(Session& session, uint64_t id) {
   auto servers = ask_admin(session, [](AdminClient& admin) { return admin.servers(); });
   if (!servers) return session.report(servers.error());
   const auto found = std::ranges::find(*servers, id, &ServerView::id);
-  if (found == servers->end()) {
-    return session.report({StatusCode::kNotFound, fmt::format("server {} does not exist", id)});
-  }
+  if (found == servers->end()) return report_server(session, no_server(id));
   const ordered_json fields = to_json(*found);
   if (session.json()) {
     session.out << dump(fields) << '\n';
@@ -285,7 +294,7 @@ int condemn(Session& session, const Condemn& wanted) {
   auto done = ask_admin(session, [&](AdminClient& admin) {
     return admin.condemn(wanted.id, wanted.yes, wanted.force, wanted.reason);
   });
-  if (!done) return session.report(done.error());
+  if (!done) return report_server(session, done.error());
   if (session.json()) {
     session.out << dump({{"server_id", wanted.id},
                          {"condemned", done->condemned},
@@ -331,7 +340,7 @@ int set_server(Session& session, uint64_t id, const std::string& setting) {
   if (!bytes) return session.report(bytes.error());
   auto reply =
       ask_admin(session, [&](AdminClient& admin) { return admin.set_log_memory(id, *bytes); });
-  if (!reply) return session.report(reply.error());
+  if (!reply) return report_server(session, reply.error());
   if (session.json()) {
     session.out << dump({{"server_id", id},
                          {"target_bytes", reply->target_bytes},
@@ -425,7 +434,8 @@ void add_server_commands(CLI::App& app, Session& session) {
                             "Prints the reason, and a token if it may; exits with 1 if it may not. "
                             "No server can start with the volume before the token expires");
   release_command->add_option("ID", *id, "The server's id, as `ramcloud server list` shows it")
-      ->required();
+      ->required()
+      ->check(positive());
   needs_cluster(*release_command, session, [&session, id] { return release(session, *id); });
 }
 
