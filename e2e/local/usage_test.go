@@ -79,6 +79,17 @@ func TestDaemonsRefuseWhatBelongsToOthers(t *testing.T) {
 	}
 }
 
+func TestAFolderThatCannotBeMadeIsNamedWithItsFlag(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("no folder"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{file, filepath.Join(file, "below")} {
+		refused(t, []string{"server", "--dir", folder, "--coordinator", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"},
+			"--dir: make directory '"+folder+"'", "Not a directory")
+	}
+}
+
 func TestWrongFlagsAreNamed(t *testing.T) {
 	for _, wrong := range []struct {
 		arguments []string

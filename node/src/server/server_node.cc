@@ -135,7 +135,7 @@ struct ServerNode::Impl {
                           ? Status()
                           : disk.make_directories(options.backup_dir);
         !made.ok()) {
-      return made;
+      return {made.code(), "--dir: " + made.message()};
     }
     if (options.read_bytes_per_second == 0) {
       options.read_bytes_per_second = disk.measure_read_speed(options.backup_dir);
