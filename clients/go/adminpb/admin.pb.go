@@ -1994,7 +1994,7 @@ type Recovery struct {
 	// DETECTED (nothing is known of the log yet), PLANNING, REPLAYING, WAITING, BLOCKED, DONE: what `phase` says, in
 	// the words of the commands. Empty: of a former coordinator.
 	State string `protobuf:"bytes,40,opt,name=state,proto3" json:"state,omitempty"`
-	// COMPLETE, TAIL_LOST, LOSS_ACCEPTED; empty while it is not known.
+	// COMPLETE, TAIL_LOST, LOSS_ACCEPTED, ALL_LOST; empty while it is not known.
 	Outcome string `protobuf:"bytes,41,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Reason  string `protobuf:"bytes,42,opt,name=reason,proto3" json:"reason,omitempty"` // why the server was given up
 	// Unix time of the server's last sign of life; if this leader saw none, of the verdict.

@@ -37,6 +37,7 @@ const (
 	OutcomeComplete     = "COMPLETE"
 	OutcomeTailLost     = "TAIL_LOST"
 	OutcomeLossAccepted = "LOSS_ACCEPTED"
+	OutcomeAllLost      = "ALL_LOST"
 )
 
 // RAMCloudRecoveryStatus is what the coordinator reports about the recovery. It has the fields that `ramcloud recovery show
@@ -55,9 +56,9 @@ type RAMCloudRecoveryStatus struct {
 	// BLOCKED (something that the recovery needs is missing, and no server that may have it is expected back) or DONE.
 	// +optional
 	State string `json:"state,omitempty"`
-	// Outcome of the recovery: COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or
-	// LOSS_ACCEPTED (a person accepted the loss of the missing data). Empty before the recovery is done, or if the
-	// coordinator does not report it.
+	// Outcome of the recovery: COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas),
+	// LOSS_ACCEPTED (a person accepted the loss of the missing data) or ALL_LOST (the server had no replicas, so its
+	// tablets came back empty). Empty before the recovery is done, or if the coordinator does not report it.
 	// +optional
 	Outcome string `json:"outcome,omitempty"`
 	// Why the coordinator decided that the server is dead.

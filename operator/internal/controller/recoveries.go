@@ -92,7 +92,7 @@ func (r *ClusterReconciler) tellRecovered(o *observed, s ramcloudv1.RAMCloudReco
 		took = " " + s.Summary.Served + " after the verdict"
 	}
 	switch s.Outcome {
-	case ramcloudv1.OutcomeTailLost, ramcloudv1.OutcomeLossAccepted:
+	case ramcloudv1.OutcomeTailLost, ramcloudv1.OutcomeLossAccepted, ramcloudv1.OutcomeAllLost:
 		r.event(o.cluster, corev1.EventTypeWarning, "RecoveredWithLoss", "Recover", "what is left of the data of %s is served again%s, outcome %s: %s",
 			server, took, s.Outcome, s.Reason)
 	default:

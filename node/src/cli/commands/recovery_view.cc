@@ -115,20 +115,6 @@ bool knows_memory(const RecoveryView& recovery) {
          (planned(progress) || progress.needed_bytes != 0 || progress.free_bytes != 0);
 }
 
-/// The server had no replicas (R = 0): its tablets are given to others without a search for its
-/// log, and the coordinator reports no outcome.
-bool all_lost(const RecoveryView& recovery) {
-  const RecoveryProgress& progress = recovery.progress;
-  return recovery.told_whole && progress.outcome.empty() && planned(progress) &&
-         !progress.timeline.queried;
-}
-constexpr const char* kAllLost = "ALL_LOST";
-
-/// In one word; empty: not known.
-std::string outcome_of(const RecoveryView& recovery) {
-  return all_lost(recovery) ? kAllLost : printable(recovery.progress.outcome);
-}
-
 std::string bytes_text(const RecoveryProgress& progress) {
   const auto share = percent(progress);
   if (!share) return "size not known";
@@ -164,12 +150,11 @@ void print_lines(const RecoveryView& recovery, std::ostream& out) {
   const bool whole = recovery.told_whole;
   line("server", who(recovery));
   line("state", fmt::format("{}, attempt {}", state_of(recovery), progress.attempt));
-  line("outcome",
-       all_lost(recovery)
-           ? fmt::format("{}: the server had no replicas (--replicas 0), so all objects of its "
-                         "tablets are lost",
-                         kAllLost)
-           : told(!progress.outcome.empty(), printable(progress.outcome)));
+  const bool all_lost = progress.outcome == kAllLost;
+  line("outcome", told(!progress.outcome.empty(), printable(progress.outcome)) +
+                      (all_lost ? ": the server had no replicas (--replicas 0), so all objects of "
+                                  "its tablets are lost"
+                                : ""));
   line("reason", told(whole && !progress.reason.empty(), printable(progress.reason)));
   line("crashed at", told(whole && progress.crashed_at_ms != 0, time_text(progress.crashed_at_ms)));
   if (!progress.waits_for.empty()) line("waits for", printable(progress.waits_for));
@@ -252,7 +237,6 @@ ordered_json recovery_json(const RecoveryView& recovery) {
       {"state", known(whole, recovery_state_name(progress))},
       {"ended", progress.done},
       {"outcome", known(!progress.outcome.empty(), progress.outcome)},
-      {"all_lost", all_lost(recovery)},
       {"reason", known(whole, progress.reason)},
       {"attempt", progress.attempt},
       {"crashed_at_ms", known(whole && progress.crashed_at_ms != 0, progress.crashed_at_ms)},
@@ -284,11 +268,10 @@ std::vector<std::string> recovery_header() {
 
 std::vector<std::string> recovery_row(const RecoveryView& recovery, uint64_t now_ms) {
   const RecoveryProgress& progress = recovery.progress;
-  const std::string outcome = outcome_of(recovery);
   return {std::to_string(recovery.server_id),
           printable(recovery.name),
           state_of(recovery),
-          outcome.empty() ? "?" : outcome,
+          progress.outcome.empty() ? "?" : printable(progress.outcome),
           std::to_string(progress.attempt),
           knows_parts(progress) ? fmt::format("{} / {}", progress.parts_done, progress.parts) : "?",
           knows_bytes(progress) ? fmt::format("{} / {}", format_size(progress.bytes_done),
@@ -310,7 +293,7 @@ std::string recovery_text(const RecoveryView& recovery) {
 std::string recovery_line(const RecoveryView& recovery) {
   const RecoveryProgress& progress = recovery.progress;
   std::string text = fmt::format("{}: {}", who(recovery), state_of(recovery));
-  if (const std::string outcome = outcome_of(recovery); !outcome.empty()) text += ", " + outcome;
+  if (!progress.outcome.empty()) text += ", " + printable(progress.outcome);
   text += fmt::format(", attempt {}, {}, {}", progress.attempt, parts_text(progress),
                       bytes_text(progress));
   if (progress.done && progress.timeline.served) {

@@ -115,6 +115,7 @@ TEST_F(RecoveriesTest, OnlyTheLastEndedRecoveriesAreKept) {
   ASSERT_EQ(ended.size(), kEndedRecoveries);
   EXPECT_EQ(ended.front().server_id, 3u);
   EXPECT_EQ(ended.back().server_id, kEndedRecoveries + 2);
+  EXPECT_EQ(ended.back().progress.outcome, kAllLost) << "it had no replicas";
 }
 
 TEST_F(RecoveriesTest, NothingIsServedBeforeTheLeaseOfTheDeadIsOver) {

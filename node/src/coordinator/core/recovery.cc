@@ -172,7 +172,10 @@ Task<void> Recovery::pause() {
 Task<std::optional<FoundLog>> Recovery::find_log() {
   const ServerRecord& master = state_.servers.at(master_id_).record;
   // A record that only other servers reported after an import does not tell R.
-  if (master.replicas == 0 && master.nonce != 0) co_return empty_log();
+  if (master.replicas == 0 && master.nonce != 0) {
+    state_.recoveries[master_id_].outcome = kAllLost;
+    co_return empty_log();
+  }
   show(Phase::kQuerying, "");
   query_ = std::make_unique<LogQuery>(shared_.reactor, state_, shared_.calls, shared_.options.query,
                                       master_id_, bad_segment_, unable_since_,

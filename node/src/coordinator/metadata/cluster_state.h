@@ -49,6 +49,9 @@ struct Detection {
   bool operator==(const Detection&) const = default;
 };
 
+/// The outcome for a server without replicas: its tablets come back empty.
+inline constexpr const char* kAllLost = "ALL_LOST";
+
 /// The progress of the recovery of a crashed server (docs/design/recovery.md).
 struct RecoveryProgress {
   enum class Phase : uint8_t {
@@ -72,9 +75,9 @@ struct RecoveryProgress {
   uint32_t parts = 0, parts_done = 0;
   uint64_t bytes_total = 0, bytes_done = 0;  // bytes of the log; bytes of entries that were fetched
   uint64_t begun_at_ms = 0;                  // Unix time at which this leader saw the verdict
-  std::string outcome;         // "COMPLETE", "TAIL_LOST", "LOSS_ACCEPTED"; empty: not known yet
-  std::string reason;          // why the server was given up
-  bool done = false;           // it ended
+  std::string outcome;                       // that of its log, or kAllLost; empty: not known yet
+  std::string reason;                        // why the server was given up
+  bool done = false;                         // it ended
   uint64_t crashed_at_ms = 0;  // Unix time of its last sign of life, or of the verdict
   /// Milliseconds since then; none: not reached.
   struct Timeline {

@@ -20,9 +20,9 @@ type RAMCloudRecoveryStatusApplyConfiguration struct {
 	// State of the recovery: DETECTED, PLANNING (looking for the replicas of the log), REPLAYING, WAITING (see waitsFor),
 	// BLOCKED (something that the recovery needs is missing, and no server that may have it is expected back) or DONE.
 	State *string `json:"state,omitempty"`
-	// Outcome of the recovery: COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas) or
-	// LOSS_ACCEPTED (a person accepted the loss of the missing data). Empty before the recovery is done, or if the
-	// coordinator does not report it.
+	// Outcome of the recovery: COMPLETE, TAIL_LOST (power failures destroyed the last writes on all replicas),
+	// LOSS_ACCEPTED (a person accepted the loss of the missing data) or ALL_LOST (the server had no replicas, so its
+	// tablets came back empty). Empty before the recovery is done, or if the coordinator does not report it.
 	Outcome *string `json:"outcome,omitempty"`
 	// Why the coordinator decided that the server is dead.
 	Reason *string `json:"reason,omitempty"`
