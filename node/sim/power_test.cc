@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/random.h"
 #include "sim/testing/recovery_cluster.h"
 
@@ -167,6 +169,45 @@ TEST_P(PowerCutSim, OfThreeHostsOfFourTheLateOneHasTheTail) {
     }
     expect_sound();
   }
+}
+
+/// The only holder of a head loses its power just after the close, so its disk may lack the close.
+/// The master copies the segment and writes on. Then it dies with the others that have its log. For
+/// twenty minutes the replica that lost the close is all there is: it is not the end of the log.
+TEST_P(PowerCutSim, OfAHolderAfterTheCloseGivesUpNothingThatFollowed) {
+  uint32_t tried = 0;
+  for (const uint64_t seed : seeds(6)) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed, .servers = 6, .replicas = 1}, 1);
+    const uint64_t master = owner("t");
+    const auto parts = cluster().server(place_of(master)).parts();
+    const auto holder_of = [&](uint64_t segment_id) {
+      const std::vector<uint64_t> ids = parts.replicas->replica_servers(segment_id);
+      return ids.empty() ? 0 : ids[0];
+    };
+    uint32_t written = 0;
+    const uint64_t first = head_of(master);
+    while (head_of(master) == first) fill("t", written++, 1, 100'000);
+    const uint64_t off = holder_of(first), next = holder_of(head_of(master));
+    const size_t place = place_of(off);
+    if (next == off) continue;
+    ++tried;
+    cluster().reboot_server(place);
+    ASSERT_TRUE(until([&] { return holder_of(first) != off && holder_of(first) != 0; }));
+    fill("t", written, 3, 100'000);
+    written += 3;
+    const std::set<size_t> others = {place_of(master), place_of(holder_of(first)), place_of(next)};
+    for (const size_t other : others) cluster().kill_server(other);
+    cluster().restart_server(place);
+    cluster().scheduler().run_for(1200s);
+    EXPECT_FALSE(served());
+    EXPECT_EQ(owner("t"), master) << "its tail was given up";
+    for (const size_t other : others) cluster().restart_server(other);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("t", 0, written);
+    expect_sound();
+  }
+  if (seeds(6).size() >= 6) EXPECT_GT(tried, 2u);
 }
 
 }  // namespace
