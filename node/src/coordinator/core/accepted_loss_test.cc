@@ -130,6 +130,10 @@ class VolumeComesBack : public AcceptedLosses {
     ASSERT_TRUE(ask(dead_, true, token()).has_value());
     ASSERT_TRUE(cluster.run_until([&] { return in_phase(dead_, until); }));
   }
+  Task<void> heal_later() {
+    co_await cluster.reactor.sleep(100ms);
+    cluster.store->set_cut_off(false);
+  }
   size_t segments_used() { return server(owner("t")).recovery.orders.back().segments.size(); }
 
   std::map<uint64_t, std::vector<wire::RecoveryReplica>> volume_;
@@ -147,6 +151,38 @@ TEST_F(VolumeComesBack, BeforeAnythingIsHandedOverItIsUsed) {
   accept_without(Phase::kHandingOver);
   volume_comes_back(others_[2], volume_);
   ASSERT_TRUE(cluster.run_until([&] { return all_served(); }, 60s));
+  EXPECT_EQ(segments_used(), 3u);
+}
+
+/// It enlists while the attempt is being recorded, before there are parts to give up.
+TEST_F(VolumeComesBack, WhileTheAttemptIsRecordedItIsUsed) {
+  cluster.options.recoveries.query.returning = 1s;
+  make(5);
+  volume_ = holder(0).replicas;
+  lose(0, 1);
+  lose(1, 1);
+  kill(others_[2]);
+  kill(dead_);
+  wait_until_blocked();
+  const std::string shown = token();
+  bool arrived = false;
+  cluster.store->set_probe([&](Point point, const MetadataTransaction& transaction) {
+    const bool of_a_loss = std::ranges::any_of(
+        transaction.puts, [](const auto& put) { return is_of_a_loss(put.first); });
+    if (!of_a_loss || point != Point::kBefore) return;
+    cluster.store->set_cut_off(true);
+    arrived = true;
+  });
+  auto accepting =
+      cluster.coordinator->accept_loss({dead_, true, shown, "", ""}, cluster.reactor.now() + 30s);
+  accepting.resume();
+  ASSERT_TRUE(cluster.run_until([&] { return arrived; }));
+  // The enlistment waits for the ledger now, and the attempt will wait behind it.
+  auto healing = heal_later();
+  healing.resume();
+  volume_comes_back(others_[2], volume_);
+  ASSERT_TRUE(wait_until_served());
+  EXPECT_TRUE(accepting.done());
   EXPECT_EQ(segments_used(), 3u);
 }
 

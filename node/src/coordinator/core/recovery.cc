@@ -333,6 +333,7 @@ Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
   }
   const uint64_t attempt = shared_.next_attempt();
   if (!co_await begin(plan, attempt, continued)) co_return false;
+  if (query_again_) co_return false;  // news came meanwhile: this log lacks something
   held_back_ = plan.held_back > 0;
   others_begin_.set();
   if (std::ranges::any_of(plan.parts, &PlannedPart::first)) {
