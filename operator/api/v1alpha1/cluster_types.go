@@ -76,14 +76,14 @@ type RAMCloudClusterSpec struct {
 	// +optional
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=8
+	// +kubebuilder:validation:Maximum=7
 	ReplicationFactor int32 `json:"replicationFactor,omitempty"`
 
 	// Minimum number of replicas for a write, if fewer than R failure domains are available. With fewer replicas, writes
 	// wait. Default: one less than replicationFactor, at least 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=8
+	// +kubebuilder:validation:Maximum=7
 	MinReplicas *int32 `json:"minReplicas,omitempty"`
 
 	// When a write is acknowledged. Buffered: when its replicas are in the page caches of R servers. Synced: when they are

@@ -104,6 +104,7 @@ var bad = []struct{ name, object, spec string }{
 	{"an unknown way to expose", "x", "expose: {type: Ingress}"},
 	{"an unknown retention", "x", "pvcRetention: Keep"},
 	{"no replicas at all", "x", "replicationFactor: 0"},
+	{"more replicas than servers make", "x", "servers: {replicas: 9}\nreplicationFactor: 8"},
 	{"more least replicas than replicas", "x", "minReplicas: 3"},
 	{"an unknown durability", "x", "durability: eventually"},
 	{"no servers", "x", "servers: {replicas: 0}"},

@@ -18,8 +18,10 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"ramcloud.dev/client/adminpb"
 	"ramcloud.dev/client/testing/freeport"
@@ -168,6 +170,29 @@ func programs(t *testing.T) (etcd, ramcloudd string) {
 		t.Skip("SKIP: KUBEBUILDER_ASSETS (e2e/kind/components.sh envtest prints it) or RAMCLOUDD_BIN (make build leaves build/bin/ramcloudd) is not set")
 	}
 	return filepath.Join(assets, "etcd"), ramcloudd
+}
+
+// TestReplicasAreBoundedAsServersBoundThem: what the API server accepts, servers start with.
+func TestReplicasAreBoundedAsServersBoundThem(t *testing.T) {
+	_, ramcloudd := programs(t)
+	text, err := os.ReadFile("../../../manifests/crds/ramcloud.dev_ramcloudclusters.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	for field, flag := range map[string]string{"replicationFactor": "--replicas", "minReplicas": "--min-replicas"} {
+		refused := func(value int) bool {
+			said, _ := exec.Command(ramcloudd, "server", flag, strconv.Itoa(value)).CombinedOutput() // it ends: it has no folder
+			return strings.HasPrefix(string(said), flag+": value ")
+		}
+		if most := int(*spec[field].Maximum); refused(most) || !refused(most+1) {
+			t.Errorf("spec.%s may be up to %d; servers refuse %d: %v, and %d: %v", field, most, most, refused(most), most+1, refused(most+1))
+		}
+	}
 }
 
 // TestPodsOfAClusterWithEtcd starts an etcd, three coordinators and three servers as their pods would be, follows
