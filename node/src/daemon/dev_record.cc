@@ -2,10 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "base/durable_file.h"
 
 namespace ramcloud::daemon {
 namespace {
@@ -31,14 +32,7 @@ Result<std::optional<uint32_t>> recorded(const std::string& path) {
 }
 
 Status record(const std::string& path, uint32_t replicas) {
-  const std::string temporary = path + ".tmp";
-  std::ofstream out(temporary);
-  out << nlohmann::json{{"replicas", replicas}}.dump() << "\n";
-  out.close();
-  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    return {StatusCode::kIoError, fmt::format("cannot write {}", path)};
-  }
-  return {};
+  return replace_file(path, nlohmann::json{{"replicas", replicas}}.dump() + "\n");
 }
 
 }  // namespace
