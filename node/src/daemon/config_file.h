@@ -1,4 +1,5 @@
-// The file of --config: one flag with its value on each line, without the dashes.
+// The file of --config: one flag with its value on each line, without the dashes. CLI11 reads such
+// files too, but knows sections and lists, and its errors name neither the line nor what is accepted.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // CSV as in RFC 4180: fields separated by commas, records ended by CRLF or LF, a field with commas,
-// quotes or line ends in quotes, with "" for a quote inside.
+// quotes or line ends in quotes, with "" for a quote inside. No library, because a record has to be
+// bounded before it is read whole, and an import continues at the byte where a record begins.
 #pragma once
 
 #include <cstdint>
