@@ -89,6 +89,12 @@ func podOf(name string, c *checker) string {
 	return pod
 }
 
+// claimOfPod is the volume claim that a pod has now.
+func claimOfPod(pod string) string {
+	GinkgoHelper()
+	return string(must(kubectl("get", "pod", pod, "-o", "jsonpath={.spec.volumes[*].persistentVolumeClaim.claimName}")))
+}
+
 // incarnationOf is the present server id of a pod.
 func incarnationOf(pod string) string {
 	GinkgoHelper()
@@ -169,6 +175,25 @@ var _ = Describe("what nobody should do", Ordered, ContinueOnFailure, Label("fau
 		struck.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
 		other.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies}) // the table may have been recovered to the pod that came back
 		check("what %s had in memory is served again, and nothing of it is lost", pod)
+	})
+
+	It("loses nothing when it is to delete the volume claim of a server and its pod by force", func() {
+		const name = "bereft"
+		declare(name, ofServers(4))
+		waitReady(name)
+		struck, other := onTwoServers(name)
+		pod := podOf(name, struck)
+		uid := string(must(kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")))
+		claim := claimOfPod(pod)
+
+		must(kubectl("delete", "pvc", claim, "--wait=false"))
+		must(kubectl("delete", "pod", pod, "--force", "--grace-period=0"))
+		waitForNewPod(pod, uid)
+		Expect(claimOfPod(pod)).NotTo(Equal(claim), "the server has an empty volume")
+		waitWhole(name, 2) // its table and all replicas that were on the volume: from the other servers
+		struck.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
+		other.finishWithin(load.Limits{Gap: recoveredServerGap, Expected: lostReplies})
+		check("%s was on %s, and has %s now; nothing is lost", pod, claim, claimOfPod(pod))
 	})
 
 	It("stops nobody's writes when it is to delete the pod of one of three servers", func() {
