@@ -142,7 +142,9 @@ void ServerStatistics::register_gauges(MetricsRegistry& metrics, const Epochs& e
                 });
   metrics.gauge("ramcloud_log_free_bytes", "Log memory that holds nothing.", [this] {
     const wire::ServerStats stats = published();
-    return static_cast<double>(stats.log_bytes_total - stats.log_bytes_used);
+    // While a log shrinks, its limit may be within a segment.
+    return static_cast<double>(stats.log_bytes_total -
+                               std::min(stats.log_bytes_used, stats.log_bytes_total));
   });
   add("ramcloud_objects", "Live objects.", &S::objects);
   add("ramcloud_tablets", "Tablets served.", &S::tablets);
