@@ -179,6 +179,18 @@ std::string durable_only_rises(Schedule& schedule) {
   return model.check(schedule, 3);
 }
 
+/// An entry has died, and the cleaner is about to find it: OUT_OF_MEMORY would be final, and wrong.
+std::string cleaning_begins_to_help(Schedule& schedule) {
+  Model model(schedule, 2);
+  model.log.set_cleaning_helps(false, model.log.segment_changes());
+  model.log.want_look(1);
+  schedule.actor([&] { model.log.set_cleaning_helps(true, model.log.segment_changes()); });
+  schedule.actor([&] {
+    if (!model.log.cleaning_helps()) model.fail("a writer gives up before the cleaner has looked");
+  });
+  return model.check(schedule, 0);
+}
+
 TEST(LogModel, SmallAndLargeGroups) {
   EXPECT_EQ(model::explore(1, 40'000, small_and_large_groups).wrong, "");
 }
@@ -193,6 +205,10 @@ TEST(LogModel, SegmentsEnterAndLeave) {
 
 TEST(LogModel, TwoChangesAtOnce) {
   EXPECT_EQ(model::explore(1, 15'000, two_changes_at_once).wrong, "");
+}
+
+TEST(LogModel, CleaningBeginsToHelp) {
+  EXPECT_EQ(model::explore(1, 2'000, cleaning_begins_to_help).wrong, "");
 }
 
 TEST(LogModel, DurableOnlyRises) {

@@ -264,13 +264,14 @@ class Log {
   /// True if the cleaner may be able to free memory: it can free some, or an entry died since it
   /// looked last. Any thread. False at first.
   bool cleaning_helps() const {
-    return cleaning_helps_.load(std::memory_order_relaxed) ||
-           segment_changes() > judged_at_.load(std::memory_order_relaxed);
+    // In this order: the finding is the one that was made at these changes, or a later one.
+    const uint64_t judged_at = judged_at_.load(std::memory_order_acquire);
+    return cleaning_helps_.load(std::memory_order_relaxed) || segment_changes() > judged_at;
   }
   /// For the cleaner: its finding when segment_changes() was `changes`.
   void set_cleaning_helps(bool helps, uint64_t changes) {
-    judged_at_.store(changes, std::memory_order_relaxed);
     cleaning_helps_.store(helps, std::memory_order_relaxed);
+    judged_at_.store(changes, std::memory_order_release);
   }
   /// Counts changes: a segment enters or leaves, or loses a step of live bytes.
   uint64_t segment_changes() const { return changed_segments_.marks(); }
