@@ -91,7 +91,8 @@ struct LogOptions {
   std::array<uint8_t, 16> cluster_uuid{};
   uint64_t master_id = 0;
   uint64_t first_segment_id = 1;  // > 0; above every id that this master has used
-  /// Segments that only deletes may open, so that clients can delete when memory is full.
+  /// Segments that only deletes may open, so that clients can delete when memory is full. A log that
+  /// is cleaned keeps more if it is large (Log::seglets_for_deletes).
   uint32_t reserve_segments = 1;
   /// Segments that only survivors of cleaning may take, so that cleaning can always begin. Memory
   /// for emergency heads is then reserved, too, so that it can always be committed. 0: no cleaning.
@@ -408,6 +409,7 @@ class Log {
   void leave_emergency_head(Events& events) RC_REQUIRES(lock_);
   void drop_emergency_head() RC_REQUIRES(lock_);
   void lift_restrictions() RC_REQUIRES(lock_);
+  uint32_t seglets_for_deletes(uint32_t segments) const;
   void keep_reserves(uint32_t segments, uint32_t cleaner_segments) RC_REQUIRES(lock_);
   void follow_limit() RC_REQUIRES(lock_);
   uint64_t least_bytes(uint64_t live_bytes) const;

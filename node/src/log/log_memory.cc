@@ -20,12 +20,23 @@ uint32_t emergency_seglets_for(uint32_t most_segments) {
 
 }  // namespace
 
+/// Deletes may be spread over all segments, and cleaning wins whole seglets of each. So the reserve
+/// has room for tombstones that kill more than a seglet of every segment: three seglets for each,
+/// because the smallest object takes a little less than half of what its tombstone takes. Otherwise
+/// a full log could not be cleaned again.
+uint32_t Log::seglets_for_deletes(uint32_t segments) const {
+  constexpr uint32_t kOfEachSegment = 3;
+  // A log of one segment keeps no reserve.
+  const uint32_t least = std::min(options_.reserve_segments, segments - 1) * kSegletsPerSegment;
+  return least == 0 || !cleans() ? least : std::max(least, kOfEachSegment * segments);
+}
+
 /// Sets the reserves of a log with so many segments in total.
 void Log::keep_reserves(uint32_t segments, uint32_t cleaner_segments) {
-  // A log of one segment keeps no reserve.
-  const uint32_t reserve = std::min(options_.reserve_segments, segments - 1);
-  const uint32_t cleaner = std::min(cleaner_segments, segments - 1 - reserve);
-  reserve_seglets_.store(reserve * kSegletsPerSegment, std::memory_order_relaxed);
+  const uint32_t reserve = seglets_for_deletes(segments);
+  const uint32_t rest = segments - 1 - (reserve + kSegletsPerSegment - 1) / kSegletsPerSegment;
+  const uint32_t cleaner = std::min(cleaner_segments, rest);
+  reserve_seglets_.store(reserve, std::memory_order_relaxed);
   cleaner_seglets_.store(cleaner * kSegletsPerSegment, std::memory_order_relaxed);
   if (cleaner == 0) return;
   emergency_seglets_.store(emergency_seglets_for(most_segments()), std::memory_order_relaxed);

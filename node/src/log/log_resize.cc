@@ -29,11 +29,10 @@ uint64_t Log::least_bytes(uint64_t live_bytes) const {
   uint64_t bytes = cleans() ? std::min(live_bytes + live_bytes / 10, used) : used;
   const uint64_t emergency = must_stay_free(MemoryPurpose::kSurvivors);
   bytes += emergency * kSegletBytes;
-  bytes += uint64_t{options_.reserve_segments + kHeads} * kSegmentBytes;
-  if (cleans()) {
-    const auto segments = static_cast<uint32_t>(bytes / kSegmentBytes);
-    bytes += uint64_t{segments_for_survivors(segments)} * kSegmentBytes;
-  }
+  bytes += uint64_t{kHeads} * kSegmentBytes;
+  const auto segments = static_cast<uint32_t>(align_up(bytes, kSegmentBytes) / kSegmentBytes);
+  bytes += uint64_t{seglets_for_deletes(segments)} * kSegletBytes;
+  if (cleans()) bytes += uint64_t{segments_for_survivors(segments)} * kSegmentBytes;
   return std::max(align_up(bytes, kSegmentBytes), uint64_t{kLeastSegments} * kSegmentBytes);
 }
 
