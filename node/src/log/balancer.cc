@@ -156,6 +156,10 @@ bool disk_is_short(const BalancerOptions& options, const BalancerFigures& f, boo
   return is_near_on_disk(options, f, (was_short ? kEarlier : 1) * options.disk_margin);
 }
 
+bool disk_is_full(const BalancerOptions& options, const BalancerFigures& f) {
+  return is_near_on_disk(options, f, 0);
+}
+
 bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& f) {
   return free_soon(f) < kEarlier * cleaning_starts_below(options, f) || f.excess_seglets > 0 ||
          is_near_on_disk(options, f, kEarlier * options.disk_margin);

@@ -86,6 +86,9 @@ bool cleaning_is_near(const BalancerOptions& options, const BalancerFigures& fig
 /// Whether segments on disk come near their limit. Once they did, until they are twice as far from it.
 bool disk_is_short(const BalancerOptions& options, const BalancerFigures& figures, bool was_short);
 
+/// Whether segments on disk have reached their limit.
+bool disk_is_full(const BalancerOptions& options, const BalancerFigures& figures);
+
 /// Free memory below which cleaning starts: a tenth of all memory; in a small log at least what
 /// heads need in addition to the reserves. In seglets.
 uint64_t cleaning_starts_below(const BalancerOptions& options, const BalancerFigures& figures);

@@ -217,6 +217,14 @@ bool Cleaner::memory_is_short(const Log::Memory& memory) const {
   return now.free_seglets + now.leaving_seglets < cleaning_starts_below(options_.balancer, now);
 }
 
+/// Compaction frees memory for heads, and each head is one more segment on disk. So it waits where
+/// the disk has reached its limit and passes that free frames are in progress. Otherwise writers
+/// would go on while copies to slow backups wait, until no frame or no segment is left for those
+/// passes' commit.
+bool Cleaner::disk_must_wait(const Log::Memory& memory) const {
+  return combined_passes_ > 0 && disk_is_full(options_.balancer, figures(memory));
+}
+
 /// Whether the last pass failed with as much free memory.
 bool Cleaner::failed_with(const Log::Memory& memory) const {
   return free_at_failure_ != kNoFailure && memory.free_seglets <= free_at_failure_;
@@ -225,11 +233,11 @@ bool Cleaner::failed_with(const Log::Memory& memory) const {
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose(const Log::Memory& memory,
                                                        const CleaningDecision& decision) {
   const uint64_t room = room_for_copies(memory);
-  auto pass = decision.kind == CleaningKind::kCompaction ? choose_compaction(room)
+  auto pass = decision.kind == CleaningKind::kCompaction ? choose_compaction(memory)
                                                          : choose_combined(order_, room);
   // The best pass for disk space may free no memory.
   if (pass == nullptr && decision.kind == CleaningKind::kCombined && memory_is_short(memory)) {
-    pass = choose_compaction(room);
+    pass = choose_compaction(memory);
   }
   // Not before all are known: others may win more.
   if (pass == nullptr && decision.any_gain && unlooked_ == 0) {
@@ -264,8 +272,9 @@ std::optional<Cleaner::Fitting> Cleaner::best_that_fits(uint64_t room) {
   return fitting;
 }
 
-std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(uint64_t room) {
-  const auto best = best_that_fits(room);
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(const Log::Memory& memory) {
+  if (disk_must_wait(memory)) return nullptr;
+  const auto best = best_that_fits(room_for_copies(memory));
   if (!best) return nullptr;
   const uint64_t needs = seglets_of(best->figures.live_bytes);
   auto pass = std::make_unique<Worker::Pass>();
@@ -354,7 +363,7 @@ Cleaner::Begun Cleaner::begin(MayBegin may) {
   begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
   if (may == MayBegin::kCompaction) {
-    if (memory_is_short(memory)) begun.pass = choose_compaction(room_for_copies(memory));
+    if (memory_is_short(memory)) begun.pass = choose_compaction(memory);
     if (begun.pass == nullptr) return begun;
   } else {
     begun.pass = choose(memory, decision);
@@ -370,6 +379,7 @@ Cleaner::Begun Cleaner::begin(MayBegin may) {
     return begun;
   }
   in_progress_.insert(begun.pass->victims.begin(), begun.pass->victims.end());
+  if (begun.pass->kind == CleaningKind::kCombined) ++combined_passes_;
   gain_seglets_ += begun.pass->gain_seglets;
   survivor_seglets_ += begun.pass->survivor_seglets;
   return begun;
@@ -410,6 +420,7 @@ void Cleaner::end(const Worker::Pass& pass, CleaningWork::Progress how) {
   const MutexGuard guard(mutex_);
   gain_seglets_ -= pass.gain_seglets;
   survivor_seglets_ -= pass.survivor_seglets;
+  if (pass.kind == CleaningKind::kCombined) --combined_passes_;
   for (const uint32_t number : pass.victims) {
     in_progress_.erase(number);
     if (how == CleaningWork::Progress::kNoGain) note_no_gain(number);

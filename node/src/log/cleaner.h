@@ -141,12 +141,13 @@ class Cleaner {
   Begun begin(MayBegin may);
   uint64_t room_for_copies(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   bool memory_is_short(const Log::Memory& memory) const RC_REQUIRES(mutex_);
+  bool disk_must_wait(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   bool failed_with(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose(const Log::Memory& memory, const CleaningDecision& decision)
       RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_combined(CleaningOrder& order, uint64_t room)
       RC_REQUIRES(mutex_);
-  std::unique_ptr<Worker::Pass> choose_compaction(uint64_t room) RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> choose_compaction(const Log::Memory& memory) RC_REQUIRES(mutex_);
   struct Fitting {
     CleaningFigures figures;
     Segment* segment = nullptr;
@@ -204,6 +205,7 @@ class Cleaner {
   uint64_t segments_gone_ RC_GUARDED_BY(mutex_) = 0;     // Log::segments_gone() when that began
   uint64_t gain_seglets_ RC_GUARDED_BY(mutex_) = 0;      // of all passes
   uint64_t survivor_seglets_ RC_GUARDED_BY(mutex_) = 0;  // of all passes
+  uint32_t combined_passes_ RC_GUARDED_BY(mutex_) = 0;   // in progress
   /// No pass begins with as little free memory as the last one failed with, until a segment changes
   /// or less of one is live.
   static constexpr uint32_t kNoFailure = ~uint32_t{0};

@@ -306,7 +306,7 @@ TEST(Cleaner, CompactsWhileAllPlacesAreTakenByPassesThatWait) {
   Keys keys(parts.log);
   CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
   options.balancer.compaction = true;
-  options.balancer.disk_expansion = 0.5;  // the limit is near: combined cleaning comes first
+  options.balancer.disk_expansion = 1;  // the limit is near: combined cleaning comes first
   options.waiting = 1;
   std::vector<CleaningKind> made;
   Cleaner cleaner(parts.log, clock, options, judge,

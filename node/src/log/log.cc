@@ -157,9 +157,7 @@ StatusCode Log::append_locked(GroupSource& group, bool for_delete, Appended& app
 
 /// The next head is open already, or there is memory for it.
 bool Log::head_for_all_may_follow() const {
-  if (next_ == nullptr) {
-    return pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites));
-  }
+  if (next_ == nullptr) return has_room_for(MemoryPurpose::kWrites);
   return next_->takes_.load(std::memory_order_relaxed) == Segment::Takes::kAll;
 }
 
@@ -242,10 +240,8 @@ void Log::close_head(Events& events) {
 
 void Log::open_next_if_possible(Events& events) {
   if (next_ != nullptr) return;
-  const bool for_all = pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites));
-  if (!for_all && !pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kDeletes))) {
-    return;
-  }
+  const bool for_all = has_room_for(MemoryPurpose::kWrites);
+  if (!for_all && !has_room_for(MemoryPurpose::kDeletes)) return;
   Segment* segment =
       pool_.take({options_.cluster_uuid, options_.master_id, next_id_}, SegmentKind::kHead);
   if (segment == nullptr) return;

@@ -28,8 +28,7 @@ StatusCode Log::commit(SegmentChange& change, Roll roll) {
   {
     SpinGuard guard(lock_);
     if (!can_commit(change)) return StatusCode::kInvalidArgument;
-    if (roll == Roll::kNow && !cleans() &&
-        !pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites))) {
+    if (roll == Roll::kNow && !cleans() && !has_room_for(MemoryPurpose::kWrites)) {
       return StatusCode::kOutOfMemory;
     }
     change.state.store(SegmentChange::State::kWaiting, std::memory_order_release);
@@ -132,7 +131,7 @@ void Log::open_fresh_head(Events& events) {
   if (!roll_now_ || head_ == nullptr) return;
   if (!carried_.empty()) switch_now_ = true;
   if (!carried_.empty() || abandoned_ != nullptr) return;
-  const bool ordinary = pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites));
+  const bool ordinary = has_room_for(MemoryPurpose::kWrites);
   const uint32_t emergency = emergency_seglets_.load(std::memory_order_relaxed);
   if (!ordinary && !(emergency > 0 && pool_.has_room(emergency, 0))) return;
   if (next_ != nullptr) {

@@ -52,7 +52,16 @@ uint32_t Log::must_stay_free(MemoryPurpose purpose) const {
 
 bool Log::has_segment_for(MemoryPurpose purpose) const {
   SpinGuard guard(lock_);
-  return pool_.has_room(kSegletsPerSegment, must_stay_free(purpose));
+  return has_room_for(purpose);
+}
+
+/// For a whole segment. Writers leave some Segment objects to cleaning, as they leave memory: where
+/// compaction has made segments small there is memory for more of them than the log can have, and
+/// none could leave it without a head.
+bool Log::has_room_for(MemoryPurpose purpose) const {
+  constexpr uint32_t kKeptShare = 16;
+  const uint32_t kept = purpose == MemoryPurpose::kWrites ? pool_.capacity() / kKeptShare : 0;
+  return pool_.unused() > kept && pool_.has_room(kSegletsPerSegment, must_stay_free(purpose));
 }
 
 Log::Memory Log::memory() const {
@@ -109,10 +118,7 @@ void Log::drop_emergency_head() {
 void Log::leave_emergency_head(Events& events) {
   if (head_ == nullptr) return;
   if (head_->takes_.load(std::memory_order_relaxed) != Segment::Takes::kNothing) return;
-  if (next_ == nullptr &&
-      !pool_.has_room(kSegletsPerSegment, must_stay_free(MemoryPurpose::kWrites))) {
-    return;
-  }
+  if (next_ == nullptr && !has_room_for(MemoryPurpose::kWrites)) return;
   open_next_if_possible(events);
   want_switch_ = true;
   takes_data_.store(false, std::memory_order_seq_cst);

@@ -27,7 +27,8 @@ void SegmentPool::follow_arena() {
   const uint32_t wanted = kSegmentsPerWholeOne * arena_.total_segments();
   if (wanted <= before) return;
   std::uninitialized_value_construct(segments_ + before, segments_ + wanted);
-  free_.reserve(wanted);
+  // Not for each step of a log that grows: that would copy the list each time.
+  if (free_.capacity() < wanted) free_.reserve(std::max<size_t>(wanted, 2 * free_.capacity()));
   for (uint32_t i = wanted; i > before; --i) {
     free_.push_back(&segments_[i - 1]);
     segments_[i - 1].number_ = i - 1;

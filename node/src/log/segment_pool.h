@@ -36,6 +36,8 @@ class SegmentPool {
   uint32_t most() const { return most_; }
   /// Adds segments if the arena's limit is higher than ever before.
   void follow_arena();
+  /// Segments that could be taken if there is memory for them.
+  uint32_t unused() const { return static_cast<uint32_t>(free_.size()); }
   /// How many whole segments could be taken.
   uint32_t free_segments() const;
   /// A segment with so many seglets can be taken, and leaves `left` free.

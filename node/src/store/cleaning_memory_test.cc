@@ -78,6 +78,66 @@ INSTANTIATE_TEST_SUITE_P(Sizes, FullAndEmpty,
                                   (std::get<1>(about.param) ? "_two_level" : "_one_level");
                          });
 
+/// Heads get their replicas, copies do not, as on backups that have no time for them.
+void replicate_heads(log::FakeReplicator& replicator) {
+  for (bool more = true; more;) {
+    more = false;
+    std::vector<log::Segment*> heads;
+    for (const auto& replica : replicator.replicas()) {
+      if (!replica.segment->side()) heads.push_back(replica.segment);
+    }
+    for (const log::Segment* head : heads) {
+      if (head->closed_durable()) continue;
+      if (!head->opened_durable()) {
+        replicator.finish_open(head->id());
+        more = true;
+      }
+      replicator.finish_data(head->id());
+      if (head->closed()) {
+        replicator.finish_close(head->id());
+        more = true;
+      }
+    }
+  }
+}
+
+/// Compaction frees memory without backups, and each new head takes a frame of some. So writers wait
+/// for passes that free frames, once the disk has reached its limit.
+TEST(CleaningMemory, WritersDoNotOutrunSlowCopies) {
+  constexpr uint32_t kLarge = 32;
+  log::CleanerOptions options;
+  options.balancer.compaction = true;
+  CleaningRig t(kLarge, false, options);
+  const std::string value(100'000, 'v');
+  const auto write = [&](uint64_t number) {
+    const bool stays = number % 3 == 0 && number < 2'400;
+    uint64_t version = 0;
+    log::LogPosition depends;
+    return t.store.write(1, key_of(stays ? 1'000 + number : number % 40), value, testing::kNoRules,
+                         version, depends);
+  };
+  const auto limit = static_cast<uint32_t>(options.balancer.disk_expansion * kLarge);
+  uint64_t written = 0;
+  uint32_t most = 0;
+  const auto run = [&](int steps, bool slow, uint32_t until) {
+    for (int i = 0; i < steps && t.parts.log.memory().segments < until; ++i) {
+      if (write(written) == StatusCode::kOk) ++written;
+      (void)t.worker.step();
+      slow ? replicate_heads(t.parts.replicator) : t.parts.replicator.finish_all();
+      t.reclaim();
+      most = std::max(most, t.parts.log.memory().segments);
+    }
+  };
+  run(20'000, false, limit * 3 / 4);
+  ASSERT_GE(most, limit * 3 / 4) << "compaction makes room for more: " << t.describe();
+  const uint64_t before = written;
+  run(20'000, true, ~0u);
+  EXPECT_LE(most, limit + 4) << t.describe();
+  EXPECT_GT(written, before) << t.describe();
+  EXPECT_EQ(t.write(key_of(1), value), StatusCode::kOk) << "copies are made: " << t.describe();
+  EXPECT_THAT(Invariants(t.store).check(), IsEmpty());
+}
+
 /// The same keys are written and deleted for a long time: the free memory stays the same.
 TEST(CleaningMemory, PutAndDeleteOfTheSameKeysTakesNoMore) {
   constexpr uint64_t kKeys = 60'000;
