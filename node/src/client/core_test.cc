@@ -2,9 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <set>
 #include <thread>
@@ -12,6 +9,7 @@
 #include "client/core_test_support.h"
 #include "client/outcome.h"
 #include "runtime/when_all.h"
+#include "transport/testing/silent_listener.h"
 
 namespace ramcloud {
 namespace {
@@ -172,18 +170,10 @@ TEST_F(CoreTest, ACreateWhoseReplyNeverComesIsIndeterminate) {
 
 /// A listener takes the connection, and says nothing: no request goes out.
 TEST_F(CoreTest, ATableChangeThatWasNeverSentHasNotHappened) {
-  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::listen(silent, 8), 0);
-  ASSERT_EQ(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  auto core = make(20s, {Locator{"tcp", {"127.0.0.1", ntohs(address.sin_port)}}});
+  const SilentListener silent;
+  auto core = make(20s, {silent.locator()});
   EXPECT_EQ(world_.run(core->create_table("t", 1, 100ms)).error().code(), StatusCode::kUnavailable);
   EXPECT_EQ(world_.run(core->drop_table("t", 100ms)).code(), StatusCode::kUnavailable);
-  ::close(silent);
 }
 
 TEST_F(CoreTest, WaitsAsLongAsTheServerAsks) {

@@ -1,14 +1,12 @@
 #include "rpc/rpc.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "runtime/epoll_source.h"
 #include "runtime/manual_source.h"
 #include "transport/tcp/tcp_socket.h"
 #include "transport/tcp/tcp_transport.h"
+#include "transport/testing/silent_listener.h"
 #include "wire/control_messages.h"
 
 namespace ramcloud {
@@ -150,22 +148,13 @@ TEST_F(RpcTest, ACallThatWaitsForTheHelloFailsAsOneThatWasNotSent) {
 
 /// The other end accepts the connection and sends no hello: so no request was sent to it.
 TEST_F(RpcTest, ACallThatWasNeverSentSaysSo) {
-  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::listen(silent, 8), 0);
-  ASSERT_EQ(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  const Locator to{"tcp", {"127.0.0.1", ntohs(address.sin_port)}};
+  const SilentListener silent;
   const wire::Empty nothing;
   const RpcReply unsent =
-      run_task(reactor, rpc.call_with(to, 0, Opcode::kGetClusterInfo, RpcClient::body_of(nothing),
-                                      reactor.now() + 50ms));
+      run_task(reactor, rpc.call_with(silent.locator(), 0, Opcode::kGetClusterInfo,
+                                      RpcClient::body_of(nothing), reactor.now() + 50ms));
   EXPECT_EQ(unsent.status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_FALSE(unsent.sent);
-  ::close(silent);
   const RpcReply sent = call(Opcode::kWrite, "kept", 50ms);
   EXPECT_EQ(sent.status.code(), StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(sent.sent);
