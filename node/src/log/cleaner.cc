@@ -283,6 +283,7 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(const Log::Mem
   pass->live_bytes = best->figures.live_bytes;
   pass->gain_seglets = seglets_of(best->figures.memory_bytes) - needs;
   pass->survivor_seglets = needs;
+  pass->first_live_bytes = parts_[best->segment->number()].live_bytes;
   take_off(best->segment->number());
   pass->work = make_(pass->kind, {best->segment});
   return pass;
@@ -307,9 +308,11 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& o
   std::vector<Segment*> victims;
   uint64_t memory_bytes = 0;
   for (const auto& [number, figures] : chosen) {
+    const uint32_t live_bytes = parts_[number].live_bytes;
     take_off(number);
     Segment* segment = log_.closed_member(number);
     if (!may_be_victim(segment)) continue;
+    if (victims.empty()) pass->first_live_bytes = live_bytes;
     victims.push_back(segment);
     pass->victims.push_back(number);
     pass->live_bytes += figures.live_bytes;
@@ -396,7 +399,8 @@ void Cleaner::note_no_gain(uint32_t number) {
 }
 
 /// What its survivors took is free again soon: the pass would fail with that, too. A pass with fewer
-/// victims may need less memory. If it had one victim, another may.
+/// victims may need less memory. If it had one victim, another may; so may the same, if entries of it
+/// died since the pass began.
 void Cleaner::note_failure(const Worker::Pass& pass) {
   RC_SOMETIMES("cleaner.pass_finds_no_memory");
   ++state_.failed_runs;
@@ -405,14 +409,13 @@ void Cleaner::note_failure(const Worker::Pass& pass) {
     return;
   }
   const Segment* segment = log_.closed_member(pass.victims.front());
-  const auto figures = segment != nullptr ? judge_(*segment, Look::kQuick) : std::nullopt;
-  if (!figures) {
+  if (!may_be_victim(segment)) {
     free_at_failure_ = pass.free_seglets;
     return;
   }
   Part& part = parts_[segment->number()];
   part.failed_id = segment->id();
-  part.failed_live_bytes = figures->live_bytes;
+  part.failed_live_bytes = pass.first_live_bytes;
   part.failed_free_seglets = pass.free_seglets;
 }
 

@@ -101,6 +101,7 @@ class Cleaner {
       CleaningKind kind = CleaningKind::kNone;
       std::vector<uint32_t> victims;
       uint64_t live_bytes = 0;        // of all victims
+      uint32_t first_live_bytes = 0;  // of the first victim, when it was last looked at
       uint64_t victim_seglets = 0;    // that they have
       uint64_t gain_seglets = 0;      // what the pass should free
       uint64_t survivor_seglets = 0;  // what its survivors may take until then
@@ -173,8 +174,8 @@ class Cleaner {
     /// Compaction with this many live bytes freed nothing: not tried again until there are fewer.
     uint32_t no_gain_live_bytes = ~uint32_t{0};
     uint64_t no_gain_id = 0;
-    /// A pass with this segment alone found no memory: not tried again with so many live bytes and as
-    /// little free memory.
+    /// A pass with this segment alone found no memory: not tried again with as many live bytes as when
+    /// it began and as little free memory.
     uint64_t failed_id = 0;
     uint32_t failed_live_bytes = 0;
     uint32_t failed_free_seglets = 0;

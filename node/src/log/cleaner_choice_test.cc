@@ -166,6 +166,36 @@ TEST(Cleaner, APassThatFreedNothingIsNotFollowedByOneThatShouldFreeNoMore) {
   EXPECT_EQ(begun, 2) << "that one should free more";
 }
 
+/// An entry died while the pass copied, which moved the padding: the memory sized for all entries did
+/// not suffice. Now there is less to copy, and no writer would make more memory free.
+TEST(Cleaner, APassThatFailedAsEntriesDiedIsTriedAgain) {
+  TestLog parts{40, true, 1, true, 2};
+  VirtualClock clock;
+  uint32_t live_percent = 90;
+  int begun = 0;
+  Cleaner cleaner(
+      parts.log, clock, {.balancer = {}, .victims = 1},
+      [&](const Segment& segment, Look) {
+        auto figures = judge(segment);
+        figures->live_bytes =
+            segment.memory_bytes() / 100 * (segment.id() == 3 ? live_percent : 100);
+        return figures;
+      },
+      [&](CleaningKind, const std::vector<Segment*>&) -> std::unique_ptr<CleaningWork> {
+        if (++begun > 1) return std::make_unique<Done>();
+        live_percent = 80;
+        return std::make_unique<Failing>(parts.log);
+      });
+  Cleaner::Worker worker(cleaner);
+  Keys keys(parts.log);
+  for (uint64_t key = 0; keys.write(key, value_for(1, 1)) == StatusCode::kOk;) ++key;
+  for (int i = 0; i < 1'000 && begun < 2; ++i) {
+    worker.step();
+    parts.log.reclaim(parts.log.take_retired());
+  }
+  EXPECT_EQ(begun, 2);
+}
+
 /// All four fail together. Alone the first does, and the others can be cleaned.
 TEST(Cleaner, AFailedPassIsTriedWithFewerVictims) {
   WithFailures t({{3, 5}, {4, 6}, {5, 6}, {6, 6}}, 3, 8);
