@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What log-structured memory is for: how full it can be, at which price. The log and the store as a library, without a
-network and replicas; `backups` and `overwrites` of whole servers:
+network and replicas; `server`, `backups` and `overwrites` of whole servers:
 
   throughput   overwrites a second against memory utilisation, with the cleaner at work (node/bench/memory_bench.cc)
+  server       the same of a whole server, under one client (bench_full_server.py)
   allocation   memory that changing sizes of objects take, beside allocators (node/bench/allocation.cc)
   latency      of writes with the cleaner at 90 %, and without one (node/bench/write_latency.cc)
   capacity     objects in some memory, beside memcached and Redis or Valkey (node/bench/capacity.cc)
@@ -27,6 +28,7 @@ import time
 
 import bench
 import bench_backups
+import bench_full_server
 import bench_overwrites
 
 BUILT = os.path.join(bench.TOP, "build", "release", "bench")
@@ -180,6 +182,32 @@ def plot(runs):
             row += 1
     out.append("</svg>\n")
     return "\n".join(out)
+
+
+# ---- a whole server
+
+def server(a):
+    runs = []
+    for _ in range(a.rounds):
+        for cleaning in CLEANINGS:
+            for utilisation in UTILISATIONS:
+                runs.append(bench_full_server.measure(cleaning, utilisation, a))
+                say(str(runs[-1]))
+    return runs
+
+
+def server_table(runs):
+    lines = ["| | " + " | ".join(f"{u} %" for u in UTILISATIONS) + " |", "|---" * (1 + len(UTILISATIONS)) + "|"]
+    for cleaning in CLEANINGS:
+        shares, all_rates = left(runs, cleaning=cleaning), rates(runs, cleaning=cleaning)
+        lines.append(f"| {cleaning}, million writes a second | "
+                     + " | ".join(f"{statistics.median(all_rates[u]) / 1e6:.3f}" for u in UTILISATIONS) + " |")
+        lines.append(f"| {cleaning}, % of the rate at 30 % | "
+                     + " | ".join("{:.0f} ({:.0f} to {:.0f})".format(*bench.interval(shares[u])) for u in UTILISATIONS) + " |")
+        for thread in bench_full_server.THREADS:
+            used = [statistics.median(run[thread] for run in pick(runs, cleaning=cleaning, utilisation=u)) for u in UTILISATIONS]
+            lines.append(f"| {cleaning}, {thread}, % of a core | " + " | ".join(f"{100 * share:.0f}" for share in used) + " |")
+    return "\n".join(lines)
 
 
 # ---- memory that changing sizes take
@@ -491,6 +519,14 @@ def throughput_floors(runs):
     return rows
 
 
+def server_floors(runs):
+    rows = []
+    for cleaning in CLEANINGS:
+        shares = left(runs, cleaning=cleaning)
+        rows += [(f"server, {cleaning}, {u} %: % left", statistics.median(shares[u]), least, False) for u, least in LEAST_LEFT.items()]
+    return rows
+
+
 def allocation_floors(rows):
     return [(f"{row['workload']}: memory for each live byte", row["runs"][OURS]["factor"] if row["runs"][OURS] else math.inf,
              MOST_MEMORY, True) for row in rows]
@@ -514,7 +550,7 @@ def backups_floors(runs):
 
 def floors(data):
     """Name, figure, floor, whether lower is better; of what was measured."""
-    makers = {"throughput": throughput_floors, "allocation": allocation_floors, "latency": latency_floors, "capacity": capacity_floors,
+    makers = {"throughput": throughput_floors, "server": server_floors, "allocation": allocation_floors, "latency": latency_floors, "capacity": capacity_floors,
               "backups": backups_floors}
     return [row for part, make in makers.items() if part in data for row in make(data[part])]
 
@@ -548,6 +584,18 @@ bytes of live entries that the cleaner copied, in memory, for each byte that it 
 {left_table(runs)}
 
 ![What is left of the rate at 30 %, on one core, one-level](memory.svg)
+"""
+
+
+def server_section(runs, a):
+    return f"""## A whole server against utilisation
+
+A server without replicas, with a log of {a["memory_mib"]} MiB, under one client: ten multi-writes of 75 objects at a time, with
+{bench_full_server.VALUE_BYTES}-byte values and {bench_full_server.KEY_BYTES}-byte keys, uniform; {a["rounds"]} rounds. Each run fills the log, overwrites for {2 * a["seconds"]:g} s, and measures
+{a["seconds"]:g} s. This is what a client sees of cleaning: the network takes its part of each write, also at 30 %. Client, reactor and
+cleaner are three threads; on a machine with two cores they share them.
+
+{server_table(runs)}
 """
 
 
@@ -616,7 +664,7 @@ largest objects.
 """
 
 
-PARTS = {"throughput": (throughput, throughput_section), "allocation": (allocation, allocation_section),
+PARTS = {"throughput": (throughput, throughput_section), "server": (server, server_section), "allocation": (allocation, allocation_section),
          "latency": (latency, latency_section), "capacity": (capacity, capacity_section),
          "backups": (backups, backups_section), "overwrites": (overwrites, overwrites_section)}
 
@@ -629,8 +677,8 @@ def write_docs(data):
 {bench.made_by("bench_memory.py")}.
 
 How full the memory of a log can be, and what that costs. The log and the store as a library: no network, no replicas,
-30-byte keys unless a section says more. Cleaning is one-level unless a row says more. "Slow disks" and "Ten minutes of
-overwrites" are about whole servers.
+30-byte keys unless a section says more. Cleaning is one-level unless a row says more. "A whole server", "Slow disks" and
+"Ten minutes of overwrites" are about whole servers.
 
 {sections}
 ## Floors

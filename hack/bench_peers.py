@@ -200,9 +200,9 @@ class Ours:
 
     name = "RAMCloud"
 
-    def __init__(self, replicas=0, programs=bench.BIN, log_memory=None):
+    def __init__(self, replicas=0, programs=bench.BIN, log_memory=None, flags=()):
         self.cluster = bench.Cluster(replicas + 1, replicas, programs=programs, flags=["--poll-us", "0", "--log-memory",
-                                                                                         log_memory or ("3GiB" if replicas else "8GiB")])
+                                                                                         log_memory or ("3GiB" if replicas else "8GiB"), *flags])
         self.cluster.__enter__()
         self.ramcloud("table", "create", "bench")
         locator = json.loads(self.ramcloud("tablets", "bench", "-o", "json"))[0]["locator"]
