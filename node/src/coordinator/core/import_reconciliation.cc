@@ -237,12 +237,13 @@ ReplicationEpochRecord ImportReconciliation::fence_of(uint64_t server_id) const 
   return none;
 }
 
-/// The fence that each master reports as confirmed. For masters that outlived the export and report
-/// none, the export's value is used.
+/// The fence that each master reports as confirmed, also if it has died since it answered: none was
+/// confirmed after that. For masters that outlived the export and did not answer, the export's value
+/// is used.
 std::vector<ReplicationEpochRecord> ImportReconciliation::restated_epochs() const {
   std::vector<ReplicationEpochRecord> epochs;
   for (const auto& [id, said] : said_) {
-    if (said.epoch == 0 || state_.up_server(id) == nullptr) continue;
+    if (said.epoch == 0 || !state_.servers.contains(id)) continue;
     ReplicationEpochRecord record = fence_of(id);
     const bool known =
         record.epoch >= said.epoch && record.lowest_open_segment >= said.lowest_open_segment;
@@ -254,7 +255,7 @@ std::vector<ReplicationEpochRecord> ImportReconciliation::restated_epochs() cons
   }
   for (const uint64_t id : outlived_export_) {
     const auto server = state_.servers.find(id);
-    if (server == state_.servers.end() || spoke(id) ||
+    if (server == state_.servers.end() || answered(id) ||
         server->second.record.state == wire::ServerState::kRemoved) {
       continue;
     }
@@ -296,19 +297,20 @@ Task<bool> ImportReconciliation::write_tables(const AsyncMutex::Lock& lock,
   co_return true;
 }
 
-bool ImportReconciliation::spoke(uint64_t server_id) const {
+bool ImportReconciliation::answered(uint64_t server_id) const {
   const auto said = said_.find(server_id);
   if (said != said_.end() && said->second.server_id == server_id) return true;
   const auto server = state_.servers.find(server_id);
   return server != state_.servers.end() && server->second.enlisted_now;
 }
 
-/// Servers that did not restate what they own may have got more tablets since the export. Their
-/// replicas may be the only copies of those.
+/// Servers whose tablets are not known for sure may have got more since the export. Their replicas
+/// may be the only copies of those.
 std::vector<ServerRecord> ImportReconciliation::unaccounted() const {
   std::vector<ServerRecord> records;
   for (const auto& [id, server] : state_.servers) {
-    if (spoke(id) || !server.record.accounted) continue;
+    const bool known = answered(id) && (server.enlisted_now || speaks(state_, said_, id));
+    if (known || !server.record.accounted) continue;
     if (server.record.state == wire::ServerState::kRemoved) continue;
     records.push_back(server.record);
     records.back().accounted = false;

@@ -64,7 +64,7 @@ class ImportReconciliation {
   Task<bool> add_silent();
   Task<bool> write(const AsyncMutex::Lock& lock, std::vector<ServerRecord> servers);
   Task<bool> finish(const AsyncMutex::Lock& lock);
-  bool spoke(uint64_t server_id) const;
+  bool answered(uint64_t server_id) const;
   std::vector<ServerRecord> unaccounted() const;
   ReplicationEpochRecord fence_of(uint64_t server_id) const;
   std::vector<ReplicationEpochRecord> restated_epochs() const;

@@ -226,6 +226,34 @@ TEST_F(CoordinatorTest, AfterAnImportTheEpochsOfTheDeadAreThoseOfTheExport) {
   EXPECT_TRUE(state().replication_epochs.at(4).of_export);
 }
 
+/// It answers, and dies while another server is still silent. It was the only one that knew its fence
+/// and a table that was made after the export.
+TEST_F(CoordinatorTest, AfterAnImportWhatAServerSaidHoldsThoughItDied) {
+  start(3);
+  const auto exported = cluster.metadata.records;
+  ASSERT_TRUE(cluster.create("since", 3).has_value());
+  server(2).epoch = 2;
+  server(2).lowest_open_segment = 6;
+  ASSERT_TRUE(cluster
+                  .call<wire::Empty>(Opcode::kRaiseReplicationEpoch,
+                                     wire::RaiseReplicationEpochRequest{3, 6, 2})
+                  .has_value());
+  server(1).keeps_to_itself = true;
+  ASSERT_TRUE(cluster.import_records(exported).ok());
+  ASSERT_TRUE(cluster.run_until([&] { return server(2).restated > 0; }));
+  cluster.kill_server(server(2));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(3); }));
+  ASSERT_TRUE(state().restate.has_value());
+  server(1).keeps_to_itself = false;
+  ASSERT_TRUE(orders_again());
+  EXPECT_EQ(state().replication_epochs.at(3).epoch, 2u);
+  EXPECT_EQ(state().replication_epochs.at(3).lowest_open_segment, 6u);
+  EXPECT_FALSE(state().replication_epochs.at(3).of_export);
+  ASSERT_NE(state().find_table("since"), nullptr);
+  EXPECT_TRUE(state().find_table("since")->has_tablet_on(3)) << "its log is read";
+  EXPECT_THAT(recovered({3}), ElementsAre());
+}
+
 /// The leader that gave up a possible new owner of a tablet dies before it has recorded the
 /// tablet's owner.
 TEST_F(CoordinatorTest, AfterAnImportTheNextLeaderKnowsWhomTheFormerOneGaveUp) {

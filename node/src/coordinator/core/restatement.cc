@@ -49,16 +49,24 @@ struct Said {
   bool outdated() const { return record != nullptr && revision > record->latest_revision(); }
 };
 
-bool speaks(const ClusterState& state, uint64_t server_id, const Restatements& said) {
-  const auto server = state.servers.find(server_id);
-  return server != state.servers.end() && server->second.up() && said.contains(server_id);
+/// True if the list of a server that answered shows that the server was given up, or does not have it
+/// any more: then others may have recovered its tablets. Lists of this leader do not count (a late answer may
+/// have one), because no tablet was handed over since the import.
+bool given_up(const ClusterState& state, const Restatements& said, uint64_t server_id) {
+  return std::ranges::any_of(said, [&state, server_id](const auto& entry) {
+    const wire::ServerList& list = entry.second.list;
+    const bool own = list.term == state.term && list.version >= state.first_list_version;
+    return list.version > 0 && !own && std::ranges::none_of(list.servers, [&](const auto& listed) {
+             return listed.server_id == server_id && listed.state == wire::ServerState::kUp;
+           });
+  });
 }
 
 std::map<uint64_t, Said> collect(const ClusterState& state, const Restatements& said) {
   std::map<uint64_t, Said> all;
   for (const auto& [id, table] : state.tables) all[id].record = &table;
   for (const auto& [server_id, statement] : said) {
-    if (!speaks(state, server_id, said)) continue;
+    if (!speaks(state, said, server_id)) continue;
     for (const auto& table : statement.tables) {
       Said& of = all[table.table_id];
       of.revision = std::max(of.revision, table.revision);
@@ -84,27 +92,10 @@ bool was_dropped(const Said& of) {
 std::optional<uint64_t> absentee(const ClusterState& state, const Restatements& said) {
   std::optional<uint64_t> crashed, silent;
   for (const auto& [id, server] : state.servers) {
-    if (server.record.state == wire::ServerState::kRemoved) continue;
-    if (!server.up()) {
-      crashed = id;
-    } else if (!speaks(state, id, said)) {
-      silent = id;
-    }
+    if (server.record.state == wire::ServerState::kRemoved || speaks(state, said, id)) continue;
+    (server.up() ? silent : crashed) = id;
   }
   return crashed ? crashed : silent;
-}
-
-/// True if a live server's list shows that the server was given up, or does not have it any more:
-/// then others may have recovered its tablets. Lists of this leader do not count (a late answer may
-/// have one), because no tablet was handed over since the import.
-bool given_up(const ClusterState& state, const Restatements& said, uint64_t server_id) {
-  return std::ranges::any_of(said, [&state, server_id](const auto& entry) {
-    const wire::ServerList& list = entry.second.list;
-    const bool own = list.term == state.term && list.version >= state.first_list_version;
-    return list.version > 0 && !own && std::ranges::none_of(list.servers, [&](const auto& listed) {
-             return listed.server_id == server_id && listed.state == wire::ServerState::kUp;
-           });
-  });
 }
 
 /// A silent server that may have recovered tablets of a dead server since the export.
@@ -112,7 +103,7 @@ std::optional<uint64_t> silent_heir(const ClusterState& state, const Restatement
                                     const ServerIds& outlived, uint64_t dead_id) {
   if (!given_up(state, said, dead_id)) return std::nullopt;
   for (const auto& [id, server] : state.servers) {
-    if (id == dead_id || !outlived.contains(id) || speaks(state, id, said)) continue;
+    if (id == dead_id || !outlived.contains(id) || speaks(state, said, id)) continue;
     if (server.record.state != wire::ServerState::kRemoved) return id;
   }
   return std::nullopt;
@@ -138,7 +129,7 @@ class Layout {
                   0,
                   &tablet};
       // A server that restated itself reports what it owns.
-      if (speaks(state, tablet.server_id, said)) {
+      if (speaks(state, said, tablet.server_id)) {
         fallback_.push_back(claim);
         continue;
       }
@@ -332,7 +323,7 @@ class Decision {
     if (of.record == nullptr || of.record->state == TableState::kNormal) return TableState::kNormal;
     bool all_owned = true;
     for (const TabletRecord& tablet : record.tablets) {
-      if (!speaks(state_, tablet.server_id, said_)) return TableState::kNormal;
+      if (!speaks(state_, said_, tablet.server_id)) return TableState::kNormal;
       all_owned = all_owned && std::ranges::any_of(of.claims, [&](const Claim& claim) {
                     return claim.server_id == tablet.server_id &&
                            claim.start_hash <= tablet.start_hash &&
@@ -417,6 +408,16 @@ ServerRecord record_of(const wire::Restatement& said) {
   record.id = said.server_id;
   record.accounted = true;
   return record;
+}
+
+bool speaks(const ClusterState& state, const Restatements& said, uint64_t server_id) {
+  const auto server = state.servers.find(server_id);
+  const auto own = said.find(server_id);
+  if (server == state.servers.end() || own == said.end()) return false;
+  if (server->second.up()) return true;
+  return own->second.server_id == server_id &&
+         server->second.record.state == wire::ServerState::kCrashed &&
+         !given_up(state, said, server_id);
 }
 
 Owned owned_by(const ClusterState& state, const Restatements& said, const ServerIds& outlived) {

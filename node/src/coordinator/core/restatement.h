@@ -33,6 +33,11 @@ ServerRecord record_of(const wire::Restatement& said);
 /// The record of an unknown server that does not answer, from a list.
 ServerRecord record_of(const wire::ServerListEntry& listed);
 
+/// Whether the server's statement, if there is one, holds: the server is UP, or has died since it
+/// answered (no order has gone out since). Not if others list it as given up before the import:
+/// they may have recovered what it says it owns.
+bool speaks(const ClusterState& state, const Restatements& said, uint64_t server_id);
+
 using ServerIds = std::set<uint64_t>;
 
 struct Owned {
@@ -48,7 +53,7 @@ struct Owned {
   std::vector<std::string> notes;  // notes for people
 };
 
-/// The owner of each tablet. The statement of a server that is UP is preferred; of several
+/// The owner of each tablet. The statement of a server that speaks is preferred; of several
 /// statements about a table the one with the highest revision wins. For a server that restated
 /// nothing, the metadata is used. But if that server was given up, and another server died since
 /// the export, the dead one may have recovered its tablets: then no log is used for them

@@ -57,6 +57,12 @@ class RestatementTest : public ::testing::Test {
     EXPECT_LE(owned_.tables.size(), 1u);
     return owned_.tables.empty() ? "" : text(owned_.tables[0]);
   }
+  std::string all_outcomes() {
+    owned_ = owned_by(state_, said_, outlived_);
+    std::string all;
+    for (const TableRecord& table : owned_.tables) all += (all.empty() ? "" : ", ") + text(table);
+    return all;
+  }
   std::vector<std::pair<uint64_t, uint64_t>> orphans() const {
     std::vector<std::pair<uint64_t, uint64_t>> all;
     for (const auto& orphan : owned_.orphans) all.emplace_back(orphan.server_id, orphan.table_id);
@@ -104,11 +110,28 @@ TEST_F(RestatementTest, WhatASilentServerHasStaysItsUnlessALaterOrderSaysOtherwi
   EXPECT_EQ(outcome(), "NORMAL 0-f=1");
 }
 
-TEST_F(RestatementTest, ServersThatAreCrashedDoNotCount) {
+/// Nothing was ordered since it answered.
+TEST_F(RestatementTest, WhatAServerSaidHoldsThoughItDied) {
+  table(1, TableState::kNormal, 21, {{0, kLast, 1}});
+  owns(1, 1, 20, 0, kLast);
+  owns(3, 1, 40, 0, kLast);
+  owns(3, 2, 50, 0, kLast);
+  dropped(1, 2, 20);
+  server(3, wire::ServerState::kCrashed);
+  EXPECT_EQ(all_outcomes(), "NORMAL 0-f=3, NORMAL 0-f=3");
+  EXPECT_THAT(orphans(), ElementsAre(std::pair(1, 1)));
+  // It is no witness of what it did not say.
+  said_[3] = {};
+  EXPECT_EQ(outcome(), "");
+}
+
+/// Others may have recovered what it owned.
+TEST_F(RestatementTest, ServersThatWereGivenUpBeforeDoNotCount) {
   table(1, TableState::kNormal, 21, {{0, kLast, 1}});
   owns(1, 1, 20, 0, kLast);
   owns(3, 1, 40, 0, kLast);
   server(3, wire::ServerState::kCrashed);
+  said_[2].list = {3, 150, {}};
   EXPECT_EQ(outcome(), "");
   EXPECT_THAT(orphans(), IsEmpty());
 }
@@ -164,8 +187,11 @@ TEST_F(RestatementTest, APartThatNobodyKnowsIsACrashedServers) {
   EXPECT_THAT(owned_.notes,
               ElementsAre(HasSubstr("was created since"), HasSubstr("no server reports")));
   server(2, wire::ServerState::kCrashed);
+  EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=4") << "2 said before it died that it has nothing";
+  said_.erase(2);
   EXPECT_EQ(outcome(), "NORMAL 0-7=1 8-f=2");
   // All servers answered, so the table was still being created.
+  said_[2].server_id = 2;
   server(2, wire::ServerState::kUp);
   state_.servers.erase(4);
   EXPECT_EQ(outcome(), "CREATING 0-7=1 8-f=1");
@@ -308,6 +334,7 @@ TEST_F(RestatementTest, PositionsAreThoseThatServersSay) {
 }
 
 TEST_F(RestatementTest, WhatIsBeingRecoveredStaysSoAndAttemptsDoNotFall) {
+  said_.erase(3);
   server(3, wire::ServerState::kCrashed);
   TableRecord& t = table(1, TableState::kNormal, 21, {{0, kHalf - 1, 3}, {kHalf, kLast, 3}});
   for (TabletRecord& tablet : t.tablets) {
@@ -339,6 +366,7 @@ TEST_F(RestatementTest, ATableThatWasNotPlacedIsPlacedUnlessSomebodyIsMissing) {
   EXPECT_EQ(outcome(), "");
   owns(2, 1, 30, kHalf, kLast);  // another leader had begun to
   EXPECT_EQ(outcome(), "CREATING 0-7=2 8-f=2");
+  said_.erase(3);
   server(3, wire::ServerState::kCrashed);
   EXPECT_EQ(outcome(), "NORMAL 0-7=3 8-f=2") << "it may have been made, and written to";
 }
