@@ -411,6 +411,7 @@ class Log {
   void lift_restrictions() RC_REQUIRES(lock_);
   uint32_t seglets_for_deletes(uint32_t segments) const;
   void keep_reserves(uint32_t segments, uint32_t cleaner_segments) RC_REQUIRES(lock_);
+  bool has_objects_for(MemoryPurpose purpose) const RC_REQUIRES(lock_);
   bool has_room_for(MemoryPurpose purpose) const RC_REQUIRES(lock_);
   void follow_limit() RC_REQUIRES(lock_);
   uint64_t least_bytes(uint64_t live_bytes) const;

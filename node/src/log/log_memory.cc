@@ -22,13 +22,16 @@ uint32_t emergency_seglets_for(uint32_t most_segments) {
 
 /// Deletes may be spread over all segments, and cleaning wins whole seglets of each. So the reserve
 /// has room for tombstones that kill more than a seglet of every segment: three seglets for each,
-/// because the smallest object takes a little less than half of what its tombstone takes. Otherwise
-/// a full log could not be cleaned again.
+/// because the smallest object takes a little less than half of what its tombstone takes. In whole
+/// segments, because each head for deletes takes one. Otherwise a full log could not be cleaned
+/// again.
 uint32_t Log::seglets_for_deletes(uint32_t segments) const {
   constexpr uint32_t kOfEachSegment = 3;
   // A log of one segment keeps no reserve.
   const uint32_t least = std::min(options_.reserve_segments, segments - 1) * kSegletsPerSegment;
-  return least == 0 || !cleans() ? least : std::max(least, kOfEachSegment * segments);
+  if (least == 0 || !cleans()) return least;
+  const uint32_t heads = (kOfEachSegment * segments + kSegletsPerSegment - 1) / kSegletsPerSegment;
+  return std::max(least, heads * kSegletsPerSegment);
 }
 
 /// Sets the reserves of a log with so many segments in total.
@@ -55,13 +58,18 @@ bool Log::has_segment_for(MemoryPurpose purpose) const {
   return has_room_for(purpose);
 }
 
-/// For a whole segment. Writers leave some Segment objects to cleaning, as they leave memory: where
-/// compaction has made segments small there is memory for more of them than the log can have, and
-/// none could leave it without a head.
-bool Log::has_room_for(MemoryPurpose purpose) const {
+/// Writers leave some Segment objects to cleaning, as they leave memory: where compaction has made
+/// segments small there is memory for more of them than the log can have, and none could leave it
+/// without a head.
+bool Log::has_objects_for(MemoryPurpose purpose) const {
   constexpr uint32_t kKeptShare = 16;
   const uint32_t kept = purpose == MemoryPurpose::kWrites ? pool_.capacity() / kKeptShare : 0;
-  return pool_.unused() > kept && pool_.has_room(kSegletsPerSegment, must_stay_free(purpose));
+  return pool_.unused() > kept;
+}
+
+/// For a whole segment.
+bool Log::has_room_for(MemoryPurpose purpose) const {
+  return has_objects_for(purpose) && pool_.has_room(kSegletsPerSegment, must_stay_free(purpose));
 }
 
 Log::Memory Log::memory() const {
@@ -125,8 +133,9 @@ void Log::leave_emergency_head(Events& events) {
 }
 
 /// A head that was opened for deletes takes everything once the reserve is complete again without
-/// it.
+/// it, and another for writers may follow.
 void Log::lift_restrictions() {
+  if (!has_objects_for(MemoryPurpose::kWrites)) return;
   if (arena_.free_seglets() < must_stay_free(MemoryPurpose::kWrites)) return;
   for (Segment* head : {head_, next_}) {
     if (head == nullptr) continue;

@@ -212,6 +212,39 @@ TEST(LogMemory, AHeadForDeletesTakesAllWhenTheReserveIsWholeAgain) {
   EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
 }
 
+/// Small segments: the log has as many as it can have while most of its memory is free. A head for
+/// deletes that took everything would use up those that cleaning needs.
+TEST(LogMemory, WritersLeaveSegmentsToCleaning) {
+  TestLog t(8, true, 1, true, 2);
+  StatusCode written = StatusCode::kOk;
+  for (int i = 0; i < 100'000 && written == StatusCode::kOk; ++i) {
+    written = append_object(t.log, 1, 1, "k", "small");
+    (void)t.log.roll_head();
+  }
+  EXPECT_EQ(written, StatusCode::kOutOfMemory);
+  EXPECT_GT(t.log.memory().free_seglets, t.log.must_stay_free(MemoryPurpose::kWrites) + kWhole);
+  const TestTombstone tombstone(1, 1, 1, "k", true);
+  Appended appended;
+  const char* ref = nullptr;
+  EXPECT_EQ(t.log.append(std::span(&tombstone.source, 1), true, appended, &ref), StatusCode::kOk);
+  EXPECT_EQ(append_object(t.log, 1, 1, "k", "small"), StatusCode::kOutOfMemory);
+  SideLog survivors(t.log, MemoryPurpose::kSurvivors);
+  EXPECT_EQ(append_to(survivors, "v"), StatusCode::kOk);
+  EXPECT_THAT(Invariants(t.log).check(), IsEmpty());
+}
+
+/// Each head for deletes takes a whole segment, also where three seglets for each segment of the log
+/// are none.
+TEST(LogMemory, DeletesHaveWholeSegments) {
+  for (uint32_t segments = 8; segments < 400; segments += 7) {
+    TestLog t(segments, true, 1, true, 2);
+    const uint32_t kept = t.log.must_stay_free(MemoryPurpose::kWrites) -
+                          t.log.must_stay_free(MemoryPurpose::kDeletes);
+    EXPECT_EQ(kept % kWhole, 0u) << segments;
+    EXPECT_GE(kept, 3 * segments) << segments;
+  }
+}
+
 /// Until it is free, the cleaner must not report that nothing more can be freed.
 TEST(LogMemory, WhatLeavesIsCountedUntilItIsFree) {
   TestLog t(8, true, 1, true, 2);
