@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "backup/frame_format.h"
 #include "backup/frame_store.h"
@@ -166,6 +168,37 @@ TEST_P(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
   }
 }
 
+/// Three servers with R = 1 start anew together. Their volumes have free frames for the data of any one
+/// of them, and not of all: the frames of a log are free when all of it is served elsewhere. So one
+/// recovery must end before the others take the frames that it needs.
+TEST_P(ShortageSim, OfFramesServersThatDiedTogetherAreServedOneAfterTheOther) {
+  constexpr uint32_t kObjects = 420, kBytes = 400'000;
+  constexpr uint64_t kHeads = 6;  // of the new servers
+  for (const uint64_t seed : seeds(2)) {
+    SCOPED_TRACE(seed);
+    start({.seed = seed,
+           .servers = 3,
+           .replicas = 1,
+           .log_bytes = 128u << 20,
+           .volume = 1,
+           .steps_between_looks = kNoLooks},
+          1);
+    create("u", 3);
+    fill("u", 0, kObjects, kBytes);
+    std::vector<uint64_t> of_logs;
+    for (size_t i = 0; i < 3; ++i) of_logs.push_back(replicas_of(i));
+    const auto [least, most] = std::ranges::minmax(of_logs);
+    const uint64_t used = replicas_of_all() + kHeads, frames = frames_for_copies();
+    ASSERT_LT(used + most + 1, frames) << "no log fits";
+    ASSERT_GT(used + 2 * least, frames) << "two logs fit";
+    kill_all();
+    for (size_t i = 0; i < 3; ++i) cluster().restart_server(i);
+    ASSERT_TRUE(until_served()) << waits_for();
+    expect_filled("u", 0, kObjects);
+    expect_sound();
+  }
+}
+
 /// Two of four servers die. Each other one has one backup left, but two replicas are the least. So the
 /// parts wait for another backup, and the log is not read again meanwhile.
 TEST_P(ShortageSim, OfBackupsNothingIsReadAgainUntilAServerJoins) {
@@ -176,6 +209,8 @@ TEST_P(ShortageSim, OfBackupsNothingIsReadAgainUntilAServerJoins) {
     const uint64_t master = owner("t");
     const size_t place = place_of(master);
     kill(holders_of_head(master).at(0));
+    // Otherwise it may be given a part, which fails.
+    ASSERT_TRUE(until([&] { return verdicts() == 1; }));
     kill(master);
     const auto waits = [&] { return waits_for().find("lack replicas") != std::string::npos; };
     ASSERT_TRUE(until(waits, 60s)) << waits_for();

@@ -30,7 +30,8 @@ Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, Tabl
               .attempts = metrics.counter("ramcloud_recoveries_attempts_total",
                                           "Attempts to recover tablets of crashed servers"),
               .cannot = {},
-              .last_attempt = 0},
+              .last_attempt = 0,
+              .frame_line = {}},
       scope_(reactor_) {}
 
 void Recoveries::start() {

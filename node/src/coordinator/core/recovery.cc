@@ -144,19 +144,24 @@ Task<void> Recovery::run() {
     }
     if (lacks_frames()) {
       RC_SOMETIMES("coordinator.recovery_waits_for_frames");
+      shared_.frame_line.leave(master_id_);
       show(Phase::kWaiting, waits_for_frames());
       co_await pause();
       continue;
     }
     const std::optional<FoundLog> log = co_await find_log();
-    if (!log) continue;
-    if (co_await attempt(*log)) {
+    if (!log || !co_await its_turn(*log)) continue;
+    served_ = false;
+    const bool well = co_await attempt(*log);
+    shared_.frame_line.end(master_id_, served_);
+    if (well) {
       back_off_.reset();
     } else if (wanted()) {
       if (!failures_.empty()) show(Phase::kWaiting, failed_text());
       co_await pause();
     }
   }
+  shared_.frame_line.leave(master_id_);
   log_info("recovery.ended", {{"master", master_id_}, {"leading", !shared_.ledger.fenced()}});
   end_to_tell();
   shared_.changes.status_changed();

@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "coordinator/core/accepted_loss.h"
 #include "coordinator/core/changes.h"
+#include "coordinator/core/frame_line.h"
 #include "coordinator/core/frame_room.h"
 #include "coordinator/core/log_query.h"
 #include "coordinator/core/recovery_part.h"
@@ -58,10 +59,15 @@ struct RecoveryShared {
   /// Servers of earlier versions, which cannot recover.
   std::set<uint64_t> cannot;
   uint64_t last_attempt = 0;
+  FrameLine frame_line;
+  uint64_t frame_room = 0;  // as last looked at
+  Time frame_room_at{};
 
   /// A number above all that any leader recorded, and never used twice: a recovery master
   /// identifies attempts by their numbers, even for different dead masters.
   uint64_t next_attempt();
+  /// Bytes of recovered segments for which frames are free. Looked at now and then.
+  uint64_t room_for_all();
 };
 
 /// A version above all that a master without replicas, and earlier owners of its tablets, assigned:
@@ -117,8 +123,10 @@ class Recovery {
   bool lacks_frames() const;
   void learn_of_frames(const Running& failed);
   void part_was_served();
+  Task<bool> its_turn(const FoundLog& log);
   void had_memory(uint64_t server_id);
   std::string waits_for_frames() const;
+  uint64_t bytes_left(const FoundLog& log) const;
   uint64_t bytes_of(const std::vector<LostRange>& ranges) const;
   void on_part_news();
   void give_up_failed(uint64_t server_id);
@@ -158,6 +166,7 @@ class Recovery {
     Time until{};
   };
   std::optional<InVain> in_vain_;  // the smallest part found no frames
+  bool served_ = false;            // a part of this attempt
   BackOff in_vain_back_off_;
   std::set<uint64_t> avoided_;           // servers whose last parts failed
   std::map<uint64_t, Status> failures_;  // by server: why, in this attempt

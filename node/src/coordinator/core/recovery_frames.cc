@@ -5,6 +5,7 @@
 #include "base/sometimes.h"
 #include "coordinator/core/lost_ranges.h"
 #include "coordinator/core/recovery.h"
+#include "coordinator/core/volumes.h"
 
 namespace ramcloud {
 
@@ -35,7 +36,42 @@ void Recovery::learn_of_frames(const Running& failed) {
   in_vain_ = {room, shared_.reactor.now() + wait};
 }
 
+uint64_t RecoveryShared::room_for_all() {
+  constexpr Duration kLooks = 100ms;
+  const Time now = reactor.now();
+  if (frame_room_at == Time{} || now - frame_room_at >= kLooks) {
+    frame_room = room_for_copies(state);
+    frame_room_at = now;
+  }
+  return frame_room;
+}
+
+/// Waits until it may begin beside the recoveries of other servers. False: it has waited, so the log
+/// must be looked for again.
+Task<bool> Recovery::its_turn(const FoundLog& log) {
+  constexpr Duration kLooks = 100ms;
+  bool waited = false;
+  for (; wanted(); waited = true) {
+    FrameLine& line = shared_.frame_line;
+    line.want(master_id_, bytes_left(log));
+    // Without replicas it needs no frames.
+    if (log.bytes == 0 || line.may_begin(master_id_, shared_.room_for_all(), frames_.limited())) {
+      if (!waited) line.begin(master_id_);
+      co_return !waited;
+    }
+    if (!waited) RC_SOMETIMES("coordinator.recovery_waits_for_its_turn");
+    show(
+        Phase::kWaiting,
+        fmt::format("backups may not have free frames for the data of all servers that crashed: it "
+                    "begins when {} is served, or more frames are free",
+                    server_text(state_, line.first())));
+    (void)co_await wait_until(shared_.reactor, news_, shared_.reactor.now() + kLooks);
+  }
+  co_return false;
+}
+
 void Recovery::part_was_served() {
+  served_ = true;
   frames_.served();
   in_vain_.reset();
   in_vain_back_off_.reset();
@@ -52,6 +88,12 @@ std::string Recovery::waits_for_frames() const {
         "minutes";
   }
   return text;
+}
+
+/// What is not served yet, estimated by the share of hashes.
+uint64_t Recovery::bytes_left(const FoundLog& log) const {
+  const double share = hashes_at_first_ > 0 ? hashes_of(lost()) / hashes_at_first_ : 1;
+  return static_cast<uint64_t>(static_cast<double>(log.bytes) * std::min(share, 1.0));
 }
 
 /// Of the log, estimated by the share of hashes.

@@ -145,6 +145,7 @@ void Recovery::end_to_tell() {
 }
 
 void Recovery::show(Phase phase, std::string waits_for) {
+  if (phase == Phase::kBlocked) shared_.frame_line.leave(master_id_);
   RecoveryProgress& progress = state_.recoveries[master_id_];
   RecoveryProgress now = progress;
   now.phase = phase;
