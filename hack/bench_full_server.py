@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a client sees of cleaning: overwrites a second of a whole server without replicas, against the utilisation of its
-memory, as in Rumble14 §8.1: one client with ten multi-writes of 75 objects at a time.
+memory, as in [Rumble14 §8.1]: one client with ten multi-writes of 75 objects at a time.
 
 Unlike in the measurement of the library, the network is part of each write, and the client needs a core, too. So each
 run also tells what the server's reactor and its cleaner used of a core. It is part `server` of bench_memory.py. See
