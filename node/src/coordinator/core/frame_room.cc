@@ -58,12 +58,12 @@ uint64_t room_for_copies(const ClusterState& state, uint64_t recovery_master) {
   return segments > kUnknown / log::kSegmentBytes ? kUnknown : segments * log::kSegmentBytes;
 }
 
-uint64_t room_for_copies(const ClusterState& state) {
+std::optional<uint64_t> room_for_copies(const ClusterState& state) {
   uint64_t some = 0;
   for (const auto& [id, server] : state.servers) {
     if (!server.up()) continue;
     const bool told = server.stats.frames_total > 0 || server.record.replicas == 0;
-    if (!told && server.stats.device() != wire::BackupDevice::kFailed) return 0;
+    if (!told && server.stats.device() != wire::BackupDevice::kFailed) return std::nullopt;
     some = id;
   }
   return some == 0 ? 0 : room_for_copies(state, some);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -25,9 +26,9 @@ inline uint32_t replicas_to_serve(uint32_t replicas) {
 /// while a backup has not said how many frames it has.
 uint64_t room_for_copies(const ClusterState& state, uint64_t recovery_master);
 
-/// The same, whoever recovers them; somewhat less, because no server's own frames count. 0 while a
+/// The same, whoever recovers them; somewhat less, because no server's own frames count. None while a
 /// backup has not said how many it has.
-uint64_t room_for_copies(const ClusterState& state);
+std::optional<uint64_t> room_for_copies(const ClusterState& state);
 
 /// For people: the frames that recovering so many bytes needs, and those that are free.
 std::string frames_text(const ClusterState& state, uint64_t bytes);

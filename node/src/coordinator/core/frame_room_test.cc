@@ -56,6 +56,11 @@ TEST(FrameRoom, WhatIsNotKnownIsNoLimit) {
   volumes.add(2, 2, 0, 0);
   EXPECT_EQ(room_for_copies(volumes.state, 1), ~uint64_t{0});
   EXPECT_EQ(room_for_copies(volumes.state, 2), 0u);
+  EXPECT_EQ(room_for_copies(volumes.state), std::nullopt);
+  volumes.state.servers.at(2).stats.frames_total = 16;
+  EXPECT_EQ(room_for_copies(volumes.state), 0u) << "of the last server";
+  volumes.state.servers.at(1).stats.frames_used = 10;
+  EXPECT_EQ(room_for_copies(volumes.state), 4 * uint64_t{log::kSegmentBytes});
 }
 
 TEST(FrameRoom, TheTextNamesWhatIsNeededAndWhatIsFree) {

@@ -30,8 +30,7 @@ Recoveries::Recoveries(RpcClient& rpc, ClusterState& state, Ledger& ledger, Tabl
               .attempts = metrics.counter("ramcloud_recoveries_attempts_total",
                                           "Attempts to recover tablets of crashed servers"),
               .cannot = {},
-              .last_attempt = 0,
-              .frame_line = {}},
+              .last_attempt = 0},
       scope_(reactor_) {}
 
 void Recoveries::start() {

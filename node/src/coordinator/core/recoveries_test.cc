@@ -483,6 +483,38 @@ TEST_F(FewFrames, PartsBecomeFewerAndSmallerUntilOneIsServed) {
   EXPECT_GT(parts.rbegin()->second, 1u) << "when that is served, more dare again";
 }
 
+/// Each part begins a segment of its own. A short log in many parts would take the last frames.
+class FewTablets : public FewFrames {
+ protected:
+  /// The parts of the first attempt at a log of one segment.
+  size_t parts_with(uint64_t free) {
+    make(4, {.segments = 1});
+    EXPECT_TRUE(cluster.create("u", 4).has_value());  // it has a tablet of both
+    set_free(free);
+    cluster.run_for(3s);
+    kill(dead_);
+    EXPECT_TRUE(wait_until_served());
+    std::map<uint64_t, size_t> parts;
+    for (const auto& one : cluster.servers) {
+      if (!one) continue;
+      for (const auto& order : one->recovery.orders) ++parts[order.attempt];
+    }
+    return parts.empty() ? 0 : parts.begin()->second;
+  }
+};
+
+TEST_F(FewTablets, HaveManyPartsWhereFramesAreFree) {
+  EXPECT_EQ(parts_with(40), 2u);
+}
+
+TEST_F(FewTablets, HaveOnePartWhereEachCostsFrames) {
+  EXPECT_EQ(parts_with(9), 1u);
+}
+
+TEST_F(FewTablets, HaveOnePartWhereNoneAreFree) {
+  EXPECT_EQ(parts_with(8), 1u) << "more may be free than is reported";
+}
+
 /// The size of a part is estimated by its share of hashes. An empty table has the same as a full one.
 TEST_F(FewFrames, APartGetsSmallerByWhatItReallyHas) {
   make(4, {.segments = 12});

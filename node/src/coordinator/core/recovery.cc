@@ -321,7 +321,9 @@ Task<bool> Recovery::order_parts(const FoundLog& log, bool continued) {
   PlanLimits limits = shared_.options.plan;
   size_t tablets = 0;
   for (const auto& [id, table] : state_.tables) tablets += table.tablets.size();
-  limits.splits = std::min(limits.splits, kMaxTablets - std::min(kMaxTablets, tablets));
+  const auto left_of = [tablets](size_t most) { return most - std::min(most, tablets); };
+  limits.splits = std::min(limits.splits, left_of(kMaxTablets));
+  limits.splits_for_speed = left_of(kMaxTablets / 4 * 3);
   // A piece that is a little larger than its part may be would need another frame.
   if (frames_.limited()) limits.piece_bytes = FrameBudget::kLeast / 2;
   RecoveryPlan plan = plan_recovery(input, limits);
@@ -382,7 +384,7 @@ Time Recovery::lease_over_at(const FoundLog& log) const {
 /// Estimates the log of the remaining ranges by their share of the hashes that were lost at first.
 PlanInput Recovery::estimate(const FoundLog& log) {
   PlanInput estimated{nobody_recovers(), log.bytes, state_.servers.at(master_id_).stats.objects,
-                      masters(), weights_};
+                      masters(log), weights_};
   const double hashes = hashes_of(estimated.tablets);
   hashes_at_first_ = std::max(hashes_at_first_, hashes);
   const double share = hashes / hashes_at_first_;
@@ -396,7 +398,7 @@ PlanInput Recovery::estimate(const FoundLog& log) {
 
 /// Servers that are UP, those with the most memory first. Servers that failed before are used only
 /// if there are no others.
-std::vector<RecoveryMaster> Recovery::masters() {
+std::vector<RecoveryMaster> Recovery::masters(const FoundLog& log) {
   std::vector<RecoveryMaster> fresh, avoided;
   for (const auto& [id, server] : state_.servers) {
     if (!server.up() || server.refuses_term || shared_.cannot.contains(id)) continue;
@@ -425,6 +427,7 @@ std::vector<RecoveryMaster> Recovery::masters() {
   });
   const size_t most = frames_.limit().parts - std::min(running(), frames_.limit().parts);
   if (frames_.limited() && all.size() > most) all.resize(most);
+  all.resize(masters_by_frames(log, all.size()));
   return all;
 }
 

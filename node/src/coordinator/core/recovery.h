@@ -59,15 +59,15 @@ struct RecoveryShared {
   /// Servers of earlier versions, which cannot recover.
   std::set<uint64_t> cannot;
   uint64_t last_attempt = 0;
-  FrameLine frame_line;
-  uint64_t frame_room = 0;  // as last looked at
+  FrameLine frame_line{};
+  std::optional<uint64_t> frame_room = std::nullopt;  // as last looked at
   Time frame_room_at{};
 
   /// A number above all that any leader recorded, and never used twice: a recovery master
   /// identifies attempts by their numbers, even for different dead masters.
   uint64_t next_attempt();
-  /// Bytes of recovered segments for which frames are free. Looked at now and then.
-  uint64_t room_for_all();
+  /// Bytes of recovered segments for which frames are free, if it is known. Looked at now and then.
+  std::optional<uint64_t> room_for_all();
 };
 
 /// A version above all that a master without replicas, and earlier owners of its tablets, assigned:
@@ -107,7 +107,7 @@ class Recovery {
   bool fetches(uint64_t server_id) const;
   Time lease_over_at(const FoundLog& log) const;
   PlanInput estimate(const FoundLog& log);
-  std::vector<RecoveryMaster> masters();
+  std::vector<RecoveryMaster> masters(const FoundLog& log);
   Task<bool> split(const RecoveryPlan& plan);
   Task<bool> begin(RecoveryPlan& plan, uint64_t attempt, bool continued);
   void drop_what_is_gone(RecoveryPlan& plan) const;
@@ -127,6 +127,9 @@ class Recovery {
   void had_memory(uint64_t server_id);
   std::string waits_for_frames() const;
   uint64_t bytes_left(const FoundLog& log) const;
+  uint64_t bytes_in_parts(uint64_t bytes, size_t parts) const;
+  size_t parts_at_most() const;
+  size_t masters_by_frames(const FoundLog& log, size_t masters);
   uint64_t bytes_of(const std::vector<LostRange>& ranges) const;
   void on_part_news();
   void give_up_failed(uint64_t server_id);

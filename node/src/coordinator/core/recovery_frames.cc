@@ -36,7 +36,7 @@ void Recovery::learn_of_frames(const Running& failed) {
   in_vain_ = {room, shared_.reactor.now() + wait};
 }
 
-uint64_t RecoveryShared::room_for_all() {
+std::optional<uint64_t> RecoveryShared::room_for_all() {
   constexpr Duration kLooks = 100ms;
   const Time now = reactor.now();
   if (frame_room_at == Time{} || now - frame_room_at >= kLooks) {
@@ -53,9 +53,11 @@ Task<bool> Recovery::its_turn(const FoundLog& log) {
   bool waited = false;
   for (; wanted(); waited = true) {
     FrameLine& line = shared_.frame_line;
-    line.want(master_id_, bytes_left(log));
+    const uint64_t left = bytes_left(log);
+    line.want(master_id_, bytes_in_parts(left, parts_at_most()));
     // Without replicas it needs no frames.
-    if (log.bytes == 0 || line.may_begin(master_id_, shared_.room_for_all(), frames_.limited())) {
+    if (log.bytes == 0 ||
+        line.may_begin(master_id_, shared_.room_for_all().value_or(0), frames_.limited())) {
       if (!waited) line.begin(master_id_);
       co_return !waited;
     }
@@ -68,6 +70,23 @@ Task<bool> Recovery::its_turn(const FoundLog& log) {
     (void)co_await wait_until(shared_.reactor, news_, shared_.reactor.now() + kLooks);
   }
   co_return false;
+}
+
+size_t Recovery::parts_at_most() const {
+  const auto up =
+      std::ranges::count_if(state_.servers, [](const auto& one) { return one.second.up(); });
+  return std::min<size_t>(static_cast<size_t>(up), lost().size());
+}
+
+/// As many masters as a part each can be given. A part takes a frame at least of each of its backups. So
+/// a short log in many parts can take all free frames although it has little: with fewer frames than
+/// that it is given to no more masters than it has segments.
+size_t Recovery::masters_by_frames(const FoundLog& log, size_t masters) {
+  const uint64_t left = bytes_left(log);
+  const std::optional<uint64_t> room = shared_.room_for_all();
+  if (log.bytes == 0 || !room || bytes_in_parts(left, masters) <= *room) return masters;
+  RC_SOMETIMES("coordinator.recovery_has_fewer_parts_for_few_frames");
+  return std::min<size_t>(left / log::kSegmentBytes + 1, masters);
 }
 
 void Recovery::part_was_served() {
@@ -88,6 +107,13 @@ std::string Recovery::waits_for_frames() const {
         "minutes";
   }
   return text;
+}
+
+/// Bytes on disk of so many parts: each begins a segment. With all replicas, where the room is
+/// counted by those without which nothing is served.
+uint64_t Recovery::bytes_in_parts(uint64_t bytes, size_t parts) const {
+  const uint32_t replicas = std::max(1u, state_.servers.at(master_id_).record.replicas);
+  return (bytes + parts * log::kSegmentBytes) * replicas / replicas_to_serve(replicas);
 }
 
 /// What is not served yet, estimated by the share of hashes.

@@ -61,33 +61,69 @@ std::vector<uint64_t> cuts(const LostRange& range, uint64_t pieces) {
   return at;
 }
 
-std::vector<Piece> split(const PlanInput& input, const PlanLimits& limits, double weight,
-                         RecoveryPlan& plan) {
-  std::vector<Piece> pieces;
-  auto target = static_cast<double>(limits.part_bytes);
-  const bool few = input.tablets.size() < input.masters.size();
-  if (few && input.bytes > limits.split_above) {
-    target = std::min(target, weight / static_cast<double>(input.masters.size()));
+/// Cuts tablets into pieces, as long as parts have room for them.
+class Splitting {
+ public:
+  Splitting(const PlanInput& input, const PlanLimits& limits, double weight, RecoveryPlan& plan)
+      : plan_(plan), splits_(limits.splits), for_speed_(limits.splits_for_speed) {
+    const uint64_t most =
+        std::ranges::max(input.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
+    smallest_ = std::min(limits.piece_bytes, std::max(most, limits.least_piece_bytes));
+    // No server can take more at once.
+    needed_ = static_cast<double>(std::min(limits.part_bytes, std::max(most, smallest_)));
+    fast_ = needed_;
+    const bool few = input.tablets.size() < input.masters.size();
+    if (few && input.bytes > limits.split_above) {
+      fast_ = std::min(needed_, weight / static_cast<double>(input.masters.size()));
+    }
+    for (const RecoveryMaster& master : input.masters) {
+      room_ += static_cast<double>(std::min(limits.part_bytes, master.most_bytes));
+    }
   }
-  // No server can take more at once.
-  const uint64_t most = std::ranges::max(input.masters, {}, &RecoveryMaster::most_bytes).most_bytes;
-  const uint64_t smallest = std::min(limits.piece_bytes, std::max(most, limits.least_piece_bytes));
-  target = std::min(target, static_cast<double>(std::max(most, smallest)));
-  size_t budget = limits.splits;
-  for (const Piece& tablet : estimate(input, weight)) {
-    const uint64_t count = std::min<uint64_t>(pieces_of(tablet, target, smallest), budget + 1);
-    budget -= count - 1;
-    uint64_t begin = tablet.range.start_hash;
+  void add(const Piece& tablet) {
+    const uint64_t count = pieces_of(tablet);
     const double bytes = tablet.bytes / static_cast<double>(count);
+    uint64_t begin = tablet.range.start_hash;
     for (const uint64_t at : cuts(tablet.range, count)) {
-      plan.splits.push_back({tablet.range.table_id, at});
-      pieces.push_back({{tablet.range.table_id, begin, at - 1}, bytes});
+      if (room_ <= 0) break;
+      cut(tablet.range.table_id, at);
+      take({{tablet.range.table_id, begin, at - 1}, bytes});
       begin = at;
     }
-    pieces.push_back({{tablet.range.table_id, begin, tablet.range.end_hash}, bytes});
+    if (room_ <= 0) {
+      ++plan_.left_over;
+    } else {
+      take({{tablet.range.table_id, begin, tablet.range.end_hash}, bytes});
+    }
   }
-  return pieces;
-}
+  std::vector<Piece> take_pieces() { return std::move(pieces_); }
+
+ private:
+  /// Splits that only make a recovery faster leave some of all tablets to those that are needed, and
+  /// to new tables.
+  uint64_t pieces_of(const Piece& tablet) const {
+    const uint64_t needed =
+        std::min<uint64_t>(ramcloud::pieces_of(tablet, needed_, smallest_), splits_ + 1);
+    const uint64_t fast = std::min<uint64_t>(ramcloud::pieces_of(tablet, fast_, smallest_),
+                                             std::min(splits_, for_speed_) + 1);
+    return std::max(needed, fast);
+  }
+  void cut(uint64_t table_id, uint64_t at) {
+    plan_.splits.push_back({table_id, at});
+    --splits_;
+    for_speed_ -= std::min<size_t>(for_speed_, 1);
+  }
+  void take(const Piece& piece) {
+    pieces_.push_back(piece);
+    room_ -= piece.bytes;
+  }
+  RecoveryPlan& plan_;
+  size_t splits_, for_speed_;  // that are left
+  uint64_t smallest_ = 0;
+  double needed_ = 0, fast_ = 0;  // bytes of a piece
+  double room_ = 0;               // of all parts, for more pieces
+  std::vector<Piece> pieces_;
+};
 
 /// Leaves the part in front only about `target` bytes; the rest of it is held back. A range with more
 /// than twice that is split.
@@ -200,7 +236,9 @@ RecoveryPlan plan_recovery(const PlanInput& input, const PlanLimits& limits) {
   }
   // Without a log all tablets have the same weight.
   const double weight = std::max(weight_of(input, limits), 1.0);
-  std::vector<Piece> pieces = split(input, limits, weight, plan);
+  Splitting splitting(input, limits, weight, plan);
+  for (const Piece& tablet : estimate(input, weight)) splitting.add(tablet);
+  std::vector<Piece> pieces = splitting.take_pieces();
   std::ranges::sort(pieces, {}, [](const Piece& piece) {
     return std::tuple(-piece.bytes, piece.range.table_id, piece.range.start_hash);
   });

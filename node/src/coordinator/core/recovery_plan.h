@@ -49,8 +49,10 @@ struct PlanLimits {
   uint64_t piece_bytes = 16u << 20;
   /// If no master has memory for that, pieces may be this small.
   uint64_t least_piece_bytes = 1u << 20;
-  /// The number of tablets may rise by this.
+  /// The number of tablets may rise by this where a part may not have a whole one, and by so much to
+  /// give more masters a part.
   size_t splits = 1024;
+  size_t splits_for_speed = 1024;
   /// A first part has one in so many bytes of the log.
   uint64_t first_part = 32;
 };
@@ -71,6 +73,7 @@ struct RecoveryPlan {
   std::vector<Split> splits;
   std::vector<PlannedPart> parts;  // one for each server
   size_t left_over = 0;            // ranges left for a later attempt, because the parts are full
+                                   // (not split before their turn)
   size_t held_back = 0;            // ranges left until the first part has been fetched
 };
 

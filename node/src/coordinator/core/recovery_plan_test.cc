@@ -92,34 +92,56 @@ TEST(RecoveryPlan, NoPieceIsSmallerThanItMayBe) {
 
 /// Without that, no piece of a table that has most of the log would become small enough.
 TEST(RecoveryPlan, ATableThatTurnedOutToHaveMoreIsSplitMore) {
-  PlanInput input = input_of({{1, 0, kLast}, {2, 0, kLast}}, 64 * kMiB, 1);
+  PlanInput input = input_of({{2, 0, kLast}, {1, 0, kLast}}, 64 * kMiB, 1);
   learn_weights(input.weights, {.server_id = 1, .ranges = {{2, 0, kLast}}, .bytes = 32 * kMiB},
                 64 * kMiB);
   learn_weights(input.weights, {.server_id = 1, .ranges = {{1, 0, kLast}}, .bytes = 32 * kMiB}, 0);
   input.masters[0].most_bytes = 16 * kMiB;
   const RecoveryPlan plan = plan_recovery(input, {});
-  const auto splits_of = [&](uint64_t table) {
-    return std::ranges::count(plan.splits, table, &RecoveryPlan::Split::table_id);
-  };
-  EXPECT_EQ(splits_of(2), 3);
-  EXPECT_EQ(splits_of(1), 1) << "what is less than estimated is not learnt";
   ASSERT_EQ(plan.parts.size(), 1u);
   EXPECT_EQ(plan.parts[0].bytes, 16 * kMiB);
+  EXPECT_THAT(plan.parts[0].ranges, ElementsAre(LostRange{2, 0, kLast / 4})) << "of 64 MiB";
+  std::ranges::reverse(input.tablets);
+  EXPECT_THAT(plan_recovery(input, {}).parts.at(0).ranges, ElementsAre(LostRange{1, 0, kLast / 2}))
+      << "what is less than estimated is not learnt";
 }
 
 TEST(RecoveryPlan, WhatIsTooMuchForOneAttemptIsLeftOver) {
   const RecoveryPlan plan = plan_recovery(input_of({{1, 0, kLast}}, 2'000'000'000, 2), {});
   ASSERT_EQ(plan.parts.size(), 2u);
   for (const PlannedPart& part : plan.parts) EXPECT_LE(part.bytes, 500'000'000u);
-  EXPECT_EQ(plan.left_over, 2u);
+  EXPECT_EQ(plan.left_over, 1u);
+}
+
+/// Splits stay. So what waits for its turn is not split for the size of this turn's parts.
+TEST(RecoveryPlan, WhatIsLeftOverIsNotSplit) {
+  std::vector<LostRange> tablets;
+  for (uint64_t table = 1; table <= 100; ++table) tablets.push_back({table, 0, kLast});
+  PlanInput input = input_of(std::move(tablets), 64'000 * kMiB, 1);
+  input.masters[0].most_bytes = 4 * kMiB;
+  const RecoveryPlan plan = plan_recovery(input, {});
+  EXPECT_EQ(plan.splits.size(), 1u);
+  ASSERT_EQ(plan.parts.size(), 1u);
+  EXPECT_EQ(plan.parts[0].bytes, 4 * kMiB);
+  EXPECT_EQ(plan.left_over, 100u);
+}
+
+/// Nothing merges tablets, and there is a limit of them.
+TEST(RecoveryPlan, SplitsForSpeedLeaveSomeToThoseThatAreNeeded) {
+  PlanLimits limits;
+  limits.splits_for_speed = 1;
+  PlanInput input = input_of({{1, 0, kLast}}, 400 * kMiB, 4);
+  EXPECT_EQ(plan_recovery(input, limits).splits.size(), 1u);
+  for (RecoveryMaster& master : input.masters) master.most_bytes = 100 * kMiB;
+  EXPECT_EQ(plan_recovery(input, limits).splits.size(), 3u) << "no master has memory for more";
 }
 
 TEST(RecoveryPlan, ManySmallEntriesFillAPartAsWell) {
   PlanInput input = input_of({{1, 0, kLast}}, 100 * kMiB, 2);
   input.entries = 8'000'000;
   const RecoveryPlan plan = plan_recovery(input, {});
-  EXPECT_EQ(plan.splits.size(), 3u) << "four pieces of two million";
-  EXPECT_EQ(plan.left_over, 2u);
+  EXPECT_EQ(plan.splits.size(), 2u) << "of eight million two parts have two each";
+  EXPECT_EQ(plan.left_over, 1u);
 }
 
 TEST(RecoveryPlan, WhoHasMoreMemoryGetsMore) {
@@ -192,6 +214,7 @@ Asked random_case(Random& random) {
   }
   if (random.below(3) == 0) asked.limits.part_tablets = 1 + random.below(3);
   if (random.below(5) == 0) asked.limits.splits = random.below(4);
+  if (random.below(5) == 0) asked.limits.splits_for_speed = random.below(4);
   asked.input.first_part = random.below(2) == 0;
   return asked;
 }
