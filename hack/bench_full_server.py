@@ -22,7 +22,7 @@ THREADS = ("reactor", "cleaner")
 
 def not_for_objects(log_mib):
     """MiB of a log that are kept for deletes and for cleaning (docs/design/log.md), or that the two heads take."""
-    for_deletes = max(1, 3 * log_mib / SEGMENT_MIB / SEGLETS)
+    for_deletes = max(1, -(-3 * (log_mib // SEGMENT_MIB) // SEGLETS))
     for_cleaning = min(16, max(1, -(-log_mib // 100 // SEGMENT_MIB)))
     return SEGMENT_MIB * (for_deletes + for_cleaning + 2)
 

@@ -168,7 +168,7 @@ TEST_P(ShortageSim, OfFramesWhatFitsIsServedAndTheRestWhenAServerJoins) {
   }
 }
 
-/// Three servers with R = 1 start anew together. Their volumes have free frames for the data of any one
+/// Three servers with R = 1 are restarted together. Their volumes have free frames for the data of any one
 /// of them, and not of all: the frames of a log are free when all of it is served elsewhere. So one
 /// recovery must end before the others take the frames that it needs.
 TEST_P(ShortageSim, OfFramesServersThatDiedTogetherAreServedOneAfterTheOther) {

@@ -439,6 +439,15 @@ class FewFrames : public OneTablet {
       one->stats.frames_used = 80 - frames;
     }
   }
+  /// The number of parts that were ordered.
+  std::map<uint64_t, size_t> parts_by_attempt() const {
+    std::map<uint64_t, size_t> parts;
+    for (const auto& one : cluster.servers) {
+      if (!one) continue;
+      for (const auto& order : one->recovery.orders) ++parts[order.attempt];
+    }
+    return parts;
+  }
   /// Parts find no frames from now on.
   void fail_parts(size_t count) {
     for (const uint64_t id : others_) recovery(id).fail.assign(count, {StatusCode::kNoSpace, 0});
@@ -472,11 +481,7 @@ TEST_F(FewFrames, PartsBecomeFewerAndSmallerUntilOneIsServed) {
   fail_parts(1);
   kill(dead_);
   ASSERT_TRUE(wait_until_served());
-  std::map<uint64_t, size_t> parts;
-  for (const auto& one : cluster.servers) {
-    if (!one) continue;
-    for (const auto& order : one->recovery.orders) ++parts[order.attempt];
-  }
+  const std::map<uint64_t, size_t> parts = parts_by_attempt();
   ASSERT_GE(parts.size(), 3u);
   EXPECT_EQ(parts.begin()->second, 3u) << "at first all servers share the log";
   EXPECT_EQ(std::next(parts.begin())->second, 1u) << "then one tries with less";
@@ -494,12 +499,7 @@ class FewTablets : public FewFrames {
     cluster.run_for(3s);
     kill(dead_);
     EXPECT_TRUE(wait_until_served());
-    std::map<uint64_t, size_t> parts;
-    for (const auto& one : cluster.servers) {
-      if (!one) continue;
-      for (const auto& order : one->recovery.orders) ++parts[order.attempt];
-    }
-    return parts.empty() ? 0 : parts.begin()->second;
+    return parts_by_attempt().begin()->second;
   }
 };
 

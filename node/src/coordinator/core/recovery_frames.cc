@@ -78,9 +78,9 @@ size_t Recovery::parts_at_most() const {
   return std::min<size_t>(static_cast<size_t>(up), lost().size());
 }
 
-/// As many masters as a part each can be given. A part takes a frame at least of each of its backups. So
-/// a short log in many parts can take all free frames although it has little: with fewer frames than
-/// that it is given to no more masters than it has segments.
+/// As many masters as a part each can be given. A part takes a frame at least of each of its
+/// backups. So a short log in many parts can take all free frames although it has little: with fewer
+/// frames than that it is given to no more masters than it has segments.
 size_t Recovery::masters_by_frames(const FoundLog& log, size_t masters) {
   const uint64_t left = bytes_left(log);
   const std::optional<uint64_t> room = shared_.room_for_all();

@@ -49,9 +49,9 @@ struct Said {
   bool outdated() const { return record != nullptr && revision > record->latest_revision(); }
 };
 
-/// True if the list of a server that answered shows that the server was given up, or does not have it
-/// any more: then others may have recovered its tablets. Lists of this leader do not count (a late answer may
-/// have one), because no tablet was handed over since the import.
+/// True if the list of a server that answered shows that the server was given up, or does not have
+/// it any more: then others may have recovered its tablets. Lists of this leader do not count (a
+/// late answer may have one), because no tablet was handed over since the import.
 bool given_up(const ClusterState& state, const Restatements& said, uint64_t server_id) {
   return std::ranges::any_of(said, [&state, server_id](const auto& entry) {
     const wire::ServerList& list = entry.second.list;
