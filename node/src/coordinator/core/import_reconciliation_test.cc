@@ -251,7 +251,7 @@ TEST_F(CoordinatorTest, AfterAnImportWhatAServerSaidHoldsThoughItDied) {
   EXPECT_FALSE(state().replication_epochs.at(3).of_export);
   ASSERT_NE(state().find_table("since"), nullptr);
   EXPECT_TRUE(state().find_table("since")->has_tablet_on(3)) << "its log is read";
-  EXPECT_THAT(recovered({3}), ElementsAre());
+  EXPECT_THAT(told_recovered({3}), ElementsAre());
 }
 
 /// The leader that gave up a possible new owner of a tablet dies before it has recorded the
@@ -331,12 +331,12 @@ TEST_F(CoordinatorTest, AfterAnImportWhoWasSilentIsNeverCalledRecovered) {
   ASSERT_TRUE(cluster.import_records(exported).ok());
   ASSERT_TRUE(orders_again());
   ASSERT_TRUE(cluster.run_until([&] { return state_of(3) == wire::ServerState::kRemoved; }));
-  EXPECT_THAT(recovered({3}), ElementsAre());
+  EXPECT_THAT(told_recovered({3}), ElementsAre());
   cluster.kill_server(server(1));
   while (cluster.drop("since").has_value()) {
   }
   ASSERT_TRUE(cluster.run_until([&] { return state_of(2) == wire::ServerState::kRemoved; }));
-  EXPECT_THAT(recovered({2, 3}), ElementsAre(2)) << "that one said what it owned";
+  EXPECT_THAT(told_recovered({2, 3}), ElementsAre(2)) << "that one said what it owned";
 }
 
 }  // namespace

@@ -58,6 +58,14 @@ Result<LossPreview> Recoveries::preview_loss(uint64_t server_id) const {
                           server.up() ? "is UP" : "owns no tablet any more"));
 }
 
+std::vector<uint64_t> Recoveries::recovered(const std::vector<uint64_t>& master_ids) const {
+  if (!started_) return {};
+  std::vector<uint64_t> ids = state_.recovered(master_ids);
+  std::erase_if(ids,
+                [this](uint64_t id) { return running_.contains(id) || !orders_.all_serve(id); });
+  return ids;
+}
+
 void Recoveries::start_needed() {
   std::set<uint64_t> owners;
   for (const auto& [id, table] : state_.tables) {

@@ -23,6 +23,10 @@ class Recoveries {
   /// The loss that an operator would have to accept for this server. Precondition: the server
   /// exists. Errors as Recovery::preview_loss(); INVALID_ARGUMENT: it is not being recovered.
   Result<LossPreview> preview_loss(uint64_t server_id) const;
+  /// Of these masters, those whose replicas nobody needs: ClusterState::recovered(), and each new
+  /// owner has said that it serves what it got. Until then an import of metadata from before the
+  /// hand-over finds the tablets nowhere else: no server states that it owns them.
+  std::vector<uint64_t> recovered(const std::vector<uint64_t>& master_ids) const;
   /// The number of servers being recovered.
   size_t running() const { return running_.size(); }
 

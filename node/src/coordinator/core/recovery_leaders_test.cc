@@ -42,6 +42,26 @@ TEST_F(OneTablet, AnOrderToServeIsRepeatedUntilItIsHeard) {
   EXPECT_EQ(served_.size(), 1u);
 }
 
+/// If older metadata are imported before that, nobody states that it owns the tablets: they have to
+/// come from the dead server's log again.
+TEST_F(OneTablet, TheLogIsNeededUntilTheNewOwnerServes) {
+  make(4);
+  const auto not_needed = [this] { return told_recovered({dead_}); };
+  for (const uint64_t id : others_) recovery(id).lose_serves = 1'000'000;
+  kill(dead_);
+  ASSERT_TRUE(cluster.run_until([&] { return recovered(); }));
+  cluster.run_for(3s);
+  EXPECT_THAT(not_needed(), ::testing::IsEmpty());
+  cluster.stop_coordinator();
+  ASSERT_TRUE(cluster.start_coordinator().ok());
+  cluster.run_for(3s);
+  EXPECT_THAT(not_needed(), ::testing::IsEmpty()) << "nor does the next leader know that it serves";
+  for (const uint64_t id : others_) recovery(id).lose_serves = 0;
+  ASSERT_TRUE(wait_until_served());
+  cluster.run_for(100ms);
+  EXPECT_THAT(not_needed(), ::testing::ElementsAre(dead_));
+}
+
 TEST_F(OneTablet, AnOwnerThatHasNothingIsInTheStatus) {
   make(4);
   for (const uint64_t id : others_) recovery(id).has_lost_all = true;

@@ -170,6 +170,7 @@ Task<Status> RecoveryPart::hand_over() {
       continue;
     }
     ServedRanges& of = served[range.table_id];
+    of.master_id = order_.master_id;
     of.server_id = planned_.server_id;
     of.table_id = range.table_id;
     of.attempt = order_.attempt;

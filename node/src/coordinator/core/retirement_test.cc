@@ -71,19 +71,19 @@ TEST_F(CoordinatorTest, OnlyCrashedServersWithoutTabletsAreCalledRecovered) {
   cluster.options.retirement.after = cluster.options.recoveries.query.returning = 10s;
   start(3);
   ASSERT_TRUE(cluster.create("t", 3).has_value());
-  EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre()) << "UP, or never heard of";
+  EXPECT_THAT(told_recovered({1, 2, 3, 99}), ElementsAre()) << "UP, or never heard of";
   cluster.kill_server(server(0));
   ASSERT_TRUE(cluster.run_until([&] { return crashed(1); }));
   cluster.run_for(60s);
-  EXPECT_THAT(recovered({1}), ElementsAre()) << "a table has a tablet there";
+  EXPECT_THAT(told_recovered({1}), ElementsAre()) << "a table has a tablet there";
   ASSERT_TRUE(cluster.drop("t").has_value());
   ASSERT_TRUE(cluster.run_until([&] { return state().tables.empty(); }));
   EXPECT_EQ(state_of(1), wire::ServerState::kCrashed);
-  EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre(1)) << "it will never have one again";
+  EXPECT_THAT(told_recovered({1, 2, 3, 99}), ElementsAre(1)) << "it will never have one again";
   ASSERT_TRUE(cluster.run_until([&] { return state_of(1) == wire::ServerState::kRemoved; }));
-  EXPECT_THAT(recovered({1, 2, 3, 99}), ElementsAre(1));
+  EXPECT_THAT(told_recovered({1, 2, 3, 99}), ElementsAre(1));
   restart();
-  EXPECT_THAT(recovered({99, 1}), ElementsAre(1));
+  EXPECT_THAT(told_recovered({99, 1}), ElementsAre(1));
   const std::vector<uint64_t> many(wire::GetRecoveredRequest::kMaxIdsAtOnce + 1, 1);
   const auto refused =
       cluster.call<wire::Recovered>(Opcode::kGetRecovered, wire::GetRecoveredRequest{many});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace ramcloud {
 
 /// Tablets of one table that one attempt handed over to one server.
 struct ServedRanges {
+  static constexpr uint64_t kAnyMaster = 0;
+  uint64_t master_id = kAnyMaster;  // dead; which one is not known of orders of former leaders
   uint64_t server_id = 0;
   uint64_t table_id = 0;
   uint64_t attempt = 0;
@@ -48,6 +51,10 @@ class ServeOrders {
   /// Orders all servers to give up what attempts up to this one recovered of any dead master and
   /// they do not serve: former leaders ordered it, and may not have given it up. After tell_all().
   void give_up_former(uint64_t attempt);
+  /// No order is repeated for tablets that may have been of this dead master.
+  bool all_serve(uint64_t master_id) const {
+    return !unserved_.contains(master_id) && !unserved_.contains(ServedRanges::kAnyMaster);
+  }
 
  private:
   /// Which of the ranges the server still owns by this attempt.
@@ -62,6 +69,7 @@ class ServeOrders {
   Changes& changes_;
   const Options& options_;
   std::multimap<uint64_t, uint64_t> serving_;  // server, table
+  std::multiset<uint64_t> unserved_;           // dead masters, of these orders
   TaskScope scope_;
 };
 

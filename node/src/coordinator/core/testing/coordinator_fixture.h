@@ -38,6 +38,13 @@ class CoordinatorFixture : public ::testing::Test {
     }
   }
   const ClusterState& state() { return cluster.coordinator->state(); }
+  /// Those of the masters of whose replicas backups are told that nobody needs them.
+  std::vector<uint64_t> told_recovered(std::vector<uint64_t> ids) {
+    const auto reply = cluster.call<wire::Recovered>(wire::Opcode::kGetRecovered,
+                                                     wire::GetRecoveredRequest{std::move(ids)});
+    EXPECT_TRUE(reply.has_value());
+    return reply.value_or(wire::Recovered{}).master_ids;
+  }
 
   FakeCluster cluster;
 };
@@ -47,12 +54,6 @@ class CoordinatorTest : public CoordinatorFixture {
  protected:
   wire::ServerState state_of(uint64_t id) { return state().servers.at(id).record.state; }
   bool crashed(uint64_t id) { return state_of(id) == wire::ServerState::kCrashed; }
-  std::vector<uint64_t> recovered(std::vector<uint64_t> ids) {
-    const auto reply = cluster.call<wire::Recovered>(wire::Opcode::kGetRecovered,
-                                                     wire::GetRecoveredRequest{std::move(ids)});
-    EXPECT_TRUE(reply.has_value());
-    return reply.value_or(wire::Recovered{}).master_ids;
-  }
   /// Starts a call that may wait.
   template <typename Reply, typename Message>
   Task<Result<Reply>> begin(wire::Opcode opcode, Message message, Duration timeout) {
