@@ -182,6 +182,40 @@ TEST_P(SyncSim, WhatASyncNeedsIsCopiedFirst) {
   EXPECT_EQ(rig.manager_->check_counts(), "");
 }
 
+/// A head before it that the power cuts short would pass for the end, because too few servers have
+/// the later head: they may all be away.
+TEST_P(SyncSim, AHeadOnFewerServersTakesNothingBeforeTheOneBeforeItIsSynced) {
+  for (const bool fewer_from_the_start : {true, false}) {
+    SyncRig rig(7, GetParam());
+    rig.start(3, 3);
+    rig.put("a", 1000);
+    ASSERT_TRUE(rig.all_durable());
+    if (!fewer_from_the_start) {
+      ASSERT_EQ(rig.log_->roll_head(), StatusCode::kOk);
+      ASSERT_TRUE(rig.run_until([&] { return rig.log_->head().segment_id() == 2; }));
+    }
+    rig.crash_backup(0);
+    ASSERT_TRUE(rig.run_until([&] { return rig.log_->head().segment_id() > 1; }));
+    rig.put("b", 1000);
+    EXPECT_LT(rig.log_->synced(), rig.log_->head()) << "nobody else wants it";
+    ASSERT_TRUE(rig.all_durable());
+    EXPECT_GE(rig.log_->synced().segment_id(), 2u);
+    rig.log_->want_synced(rig.log_->find_segment(1)->position(0));
+    EXPECT_GE(rig.fewest_after_power_cut(), 2u);
+    EXPECT_EQ(rig.manager_->check_counts(), "");
+  }
+}
+
+/// No server is missing that the head before names.
+TEST_P(SyncSim, AHeadOnAsManyServersWaitsForNoSync) {
+  SyncRig rig(8, GetParam());
+  rig.start(2, 3);
+  for (int i = 0; i < 200; ++i) rig.put(fmt::format("k{}", i), 100'000);
+  ASSERT_TRUE(rig.all_durable());
+  EXPECT_GT(rig.log_->head().segment_id(), 2u);
+  EXPECT_EQ(rig.log_->synced().value, 0u);
+}
+
 TEST_P(SyncSim, APowerCutAtAnyMomentTakesNothingThatIsSynced) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     SyncRig rig(seed, GetParam());

@@ -336,6 +336,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Driven drive_head(ReplicaLane& lane) RC_REQUIRES(lock_);
   Driven take_plain_answers(SegmentReplicas& head) RC_REQUIRES(lock_);
   bool raise_durable(const SegmentReplicas& front) RC_REQUIRES(lock_);
+  bool may_hold_data(const SegmentReplicas& front) RC_REQUIRES(lock_);
 
   // The first reactor, under the lock: heads that are not settled.
   bool drive_unsettled() RC_REQUIRES(first_, lock_);
@@ -525,6 +526,9 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// once the first is closed.
   std::deque<SegmentReplicas*> unsettled_ RC_GUARDED_BY(lock_);
   bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say
+  /// As many holders as the frames of the head before the first of these name.
+  uint32_t holders_before_ RC_GUARDED_BY(lock_) = 0;
+  bool waits_for_sync_ RC_GUARDED_BY(lock_) = false;  // the first of these: may_hold_data()
   /// Only the first reactor changes it, so the first reactor may read it without the lock: fence().
   EpochFence fence_ RC_GUARDED_BY(lock_);
   std::optional<ReadLease> lease_ RC_GUARDED_BY(lock_);

@@ -1,5 +1,7 @@
 #include "replication/segment_replicas.h"
 
+#include <algorithm>
+
 namespace ramcloud {
 
 void SegmentCounts::add(const SegmentCounts& more) {
@@ -25,6 +27,9 @@ void SegmentReplicas::update_holders() {
   }
   if (holders == known_holders) return;
   known_holders = holders;
+  for (const uint64_t id : holders.all()) {
+    if (std::ranges::find(named, id) == named.end()) named.push_back(id);
+  }
   for (const auto& slot : slots) slot->set_holders(holders);
 }
 

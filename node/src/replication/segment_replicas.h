@@ -30,6 +30,7 @@ struct SegmentReplicas {
                                       // bytes
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
   wire::Holders known_holders;                      // what every slot was told
+  std::vector<uint64_t> named;   // all that were among them; recovery counts so many holders
   std::vector<uint64_t> banned;  // backups that may have a stale replica, or may get late messages
                                  // of one; not asked again for this segment
   std::vector<uint64_t> freed;   // those of them that freed it; they may have it again when this
@@ -99,6 +100,15 @@ struct SegmentReplicas {
       }
     }
     return have >= min_replicas;
+  }
+  /// Replicas that count.
+  uint32_t counting() const {
+    const auto counts = [](const auto& slot) { return slot->counts(); };
+    return static_cast<uint32_t>(std::ranges::count_if(slots, counts));
+  }
+  /// As many holders as its frames may name, R at most: LogEnd expects so many of the next head.
+  uint32_t holders_named() const {
+    return static_cast<uint32_t>(std::min(named.size(), slots.size()));
   }
   /// Tells every slot the present list of holders, if it has changed.
   void update_holders();
