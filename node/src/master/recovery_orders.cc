@@ -324,7 +324,7 @@ void RecoveryOrders::on_serve(const Request& request) {
                                         {"attempt", order.attempt}});
   }
   RC_FAILPOINT("master.recovery.served");
-  tablets_.answer_taken(request.reply, wire::encode(wire::Empty{}, request.reply.version));
+  tablets_.answer_recovered(request.reply, wire::encode(wire::Empty{}, request.reply.version));
 }
 
 // ---- give up

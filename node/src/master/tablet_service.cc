@@ -109,24 +109,26 @@ void TabletService::refuse(const ReplyHandle& handle, const Status& status) {
 }
 
 /// Answers a change of tablets when all reactors have seen it and the log is durable up to its
-/// present end.
-Task<void> TabletService::answer_when_seen(ReplyHandle handle, bool dropped, std::string body) {
+/// present end. What was recovered is durable already, so that answer does not wait for what clients
+/// wrote since: backups keep the dead server's frames until it comes, and this log may need them.
+Task<void> TabletService::answer_when_seen(ReplyHandle handle, Change change, std::string body) {
   const uint64_t drops = store_->drops();
   {
     const store::Tablets::Retired retired = store_->take_retired();
     co_await epochs_.grace_period(reactor_);
   }
   store_->may_purge(drops);
-  if (dropped && !purge_timer_.running()) purge_timer_.start_after(kPurgeInterval);
+  if (change == Change::kDropped && !purge_timer_.running())
+    purge_timer_.start_after(kPurgeInterval);
   Reply reply;
   reply.handle = handle;
-  reply.depends_on = store_->log().head();
+  if (change != Change::kRecovered) reply.depends_on = store_->log().head();
   reply.owned = std::move(body);
   replies_.send(std::move(reply));
 }
 
-void TabletService::answer_taken(const ReplyHandle& handle, std::string body) {
-  tasks_.spawn(answer_when_seen(handle, false, std::move(body)));
+void TabletService::answer_recovered(const ReplyHandle& handle, std::string body) {
+  tasks_.spawn(answer_when_seen(handle, Change::kRecovered, std::move(body)));
 }
 
 void TabletService::take(const Request& request) {
@@ -173,7 +175,7 @@ Task<void> TabletService::take_tablet(ReplyHandle handle, wire::TakeTabletReques
   status = co_await begin_with_newest_head(reactor_, store_->log());
   if (!status.ok()) co_return refuse(handle, status);
   co_await answer_when_seen(
-      handle, false,
+      handle, Change::kTaken,
       wire::encode(wire::TakeTabletReply{creation_position(first_segment)}, handle.version));
 }
 
@@ -192,7 +194,7 @@ void TabletService::drop(const Request& request) {
   note_dropped(command.table_id, orders_[command.table_id]);
   log_info("tablet.table_dropped", {{"table_id", command.table_id}});
   if (on_drop_) on_drop_(command.table_id);
-  tasks_.spawn(answer_when_seen(request.reply, true));
+  tasks_.spawn(answer_when_seen(request.reply, Change::kDropped));
 }
 
 }  // namespace ramcloud::master

@@ -38,8 +38,8 @@ class TabletService {
   Status check_order(uint64_t term, uint64_t revision, uint64_t table_id);
   /// Records that this server has tablets of the table, by the order that was checked last.
   void note_taken(uint64_t table_id, const std::string& table_name);
-  /// Answers once all reactors have seen the change, and the log is durable up to its present end.
-  void answer_taken(const ReplyHandle& handle, std::string body);
+  /// Answers once all reactors have seen that what was recovered is served.
+  void answer_recovered(const ReplyHandle& handle, std::string body);
   /// @}
 
   /// Tells a coordinator with older metadata which tables are owned here, and which dropped ones
@@ -55,7 +55,8 @@ class TabletService {
   void refuse(const ReplyHandle& handle, const Status& status);
   void purge();
   Task<void> take_tablet(ReplyHandle handle, wire::TakeTabletRequest command);
-  Task<void> answer_when_seen(ReplyHandle handle, bool dropped, std::string body = {});
+  enum class Change : uint8_t { kTaken, kRecovered, kDropped };
+  Task<void> answer_when_seen(ReplyHandle handle, Change change, std::string body = {});
   Task<void> free_retired();
 
   ServiceRegistry& registry_;

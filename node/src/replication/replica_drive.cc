@@ -102,13 +102,12 @@ bool ReplicaManager::drive_unsettled_once() {
   note_lost_abandoned();
   drive_fence();
   if (stopped_) return true;
-  if (waits_for_sync_ && log_->synced() >= unsettled_.front()->segment->position(0)) {
-    progress_ = true;
-  }
+  if (std::exchange(close_sync_.answered, false)) progress_ = true;
   if (fence_.holds() && std::exchange(progress_, false)) {
     report_progress();
     worked = true;
   }
+  drive_close_sync();
   renew_leases();
   return worked || put_off_;
 }
@@ -346,34 +345,19 @@ bool ReplicaManager::settle_front() {
   log::Segment& segment = *front.segment;
   if (!raise_durable(front) || !segment.closed()) return false;
   const auto is_closed = [](const ReplicaSlot& slot) { return slot.closed(); };
-  if (!front.on_enough(options_.min_replicas, is_closed)) return false;
+  if (!front.on_enough(options_.min_replicas, is_closed) || !close_will_last(front)) return false;
   segment.mark_closed_durable();
-  holders_before_ = front.holders_named();
   unsettled_.pop_front();
   recount(front);
   if (!front.all_closed()) repairs_.add(front);
   return true;
 }
 
-/// True if recovery would not end the log before this head. If the power takes the close of the head
-/// before it from all of that one's holders, this one shows that the log went on. Recovery relies on
-/// as many servers having it as the head before names holders. If fewer have it, that close must be
-/// on devices first (docs/design/replication.md#fewer-servers-than-replicas).
-bool ReplicaManager::may_hold_data(const SegmentReplicas& front) {
-  const log::LogPosition start = front.segment->position(0);
-  waits_for_sync_ = front.counting() < holders_before_ && log_->synced() < start;
-  if (!waits_for_sync_) return true;
-  RC_SOMETIMES("replication.head_on_fewer_servers_waits_for_a_sync");
-  log_->set_durable(start);  // all before it is
-  sync_wanted(start);
-  return false;
-}
-
 /// Raises the durable position to the last byte that enough replicas have. False if not enough
-/// replicas count, or those that do must not hold data yet.
+/// replicas count.
 bool ReplicaManager::raise_durable(const SegmentReplicas& front) {
   const auto acked = front.durable_bytes(options_.min_replicas);
-  if (!acked || !may_hold_data(front)) return false;
+  if (!acked) return false;
   if (*acked > 0) log_->set_durable(front.segment->position(*acked));
   return true;
 }

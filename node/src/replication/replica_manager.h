@@ -292,6 +292,15 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
     Time again_at{};      // when to ask again after a failure
   };
 
+  /// Holders of the closed head are asked to sync: close_will_last().
+  struct CloseSync {
+    uint64_t segment_id = 0;  // 0: none
+    uint32_t asked = 0;       // calls without an answer yet
+    bool on_device = false;   // of one holder at least
+    bool answered = false;    // since it was looked at
+    Time again_at{};          // when to ask again
+  };
+
   /// A silent backup.
   struct CutOff {
     uint64_t left = 0;      // replicas there to look at
@@ -336,7 +345,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   Driven drive_head(ReplicaLane& lane) RC_REQUIRES(lock_);
   Driven take_plain_answers(SegmentReplicas& head) RC_REQUIRES(lock_);
   bool raise_durable(const SegmentReplicas& front) RC_REQUIRES(lock_);
-  bool may_hold_data(const SegmentReplicas& front) RC_REQUIRES(lock_);
 
   // The first reactor, under the lock: heads that are not settled.
   bool drive_unsettled() RC_REQUIRES(first_, lock_);
@@ -415,7 +423,11 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   bool sync_needs(const log::Segment& segment, log::LogPosition until) const;
   bool sync_lacks(const SegmentReplicas& replicas, log::LogPosition until) const;
   std::optional<std::set<uint64_t>> holders_until(log::LogPosition position) RC_REQUIRES(first_);
+  Task<Status> ask_to_sync(Locator locator, uint64_t server_id);
   Task<void> sync_backup(Locator locator, uint64_t server_id);
+  bool close_will_last(const SegmentReplicas& front) RC_REQUIRES(first_, lock_);
+  void drive_close_sync() RC_REQUIRES(first_, lock_);
+  Task<void> sync_close(Locator locator, uint64_t server_id, uint64_t segment_id);
   void check_backup(uint64_t server_id) RC_REQUIRES(first_);
 
   // The first reactor: one replica, under the lock unless its segment is settled.
@@ -498,6 +510,7 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// Backups that did not answer such a request, and when they are asked again.
   std::map<uint64_t, Time> next_free_ RC_GUARDED_BY(first_);
   SyncRound sync_ RC_GUARDED_BY(first_);
+  CloseSync close_sync_ RC_GUARDED_BY(first_);
   /// Of backups that do not answer the first reactor, whatever it sends, RENEW_LEASE apart. In times
   /// of Clock::lease_now().
   Silence silence_to_first_ RC_GUARDED_BY(first_);
@@ -526,9 +539,6 @@ class ReplicaManager final : public log::Replicator, public TurnHook {
   /// once the first is closed.
   std::deque<SegmentReplicas*> unsettled_ RC_GUARDED_BY(lock_);
   bool progress_ RC_GUARDED_BY(lock_) = false;  // report_progress() has something to say
-  /// As many holders as the frames of the head before the first of these name.
-  uint32_t holders_before_ RC_GUARDED_BY(lock_) = 0;
-  bool waits_for_sync_ RC_GUARDED_BY(lock_) = false;  // the first of these: may_hold_data()
   /// Only the first reactor changes it, so the first reactor may read it without the lock: fence().
   EpochFence fence_ RC_GUARDED_BY(lock_);
   std::optional<ReadLease> lease_ RC_GUARDED_BY(lock_);

@@ -101,21 +101,76 @@ std::optional<std::set<uint64_t>> ReplicaManager::holders_until(log::LogPosition
   return holders;
 }
 
-Task<void> ReplicaManager::sync_backup(Locator locator, uint64_t server_id) {
+Task<Status> ReplicaManager::ask_to_sync(Locator locator, uint64_t server_id) {
   const Time sent = reactor_.clock().lease_now();
   const auto reply = co_await rpc_.call<wire::Empty>(
       locator, server_id, wire::Opcode::kSyncReplicas,
       wire::SyncReplicasRequest{options_.master_id}, reactor_.now() + options_.open_timeout);
   first_.assert_here();
-  note_answer(server_id, reply ? Status() : reply.error(), sent);
-  if (!reply) {
+  const Status status = reply ? Status() : reply.error();
+  note_answer(server_id, status, sent);
+  if (!status.ok()) {
     RC_SOMETIMES("replication.backup_does_not_sync");
-    sync_.failed = true;
-    log_debug("replication.not_synced", {{"server", server_id}, {"why", reply.error()}});
+    log_debug("replication.not_synced", {{"server", server_id}, {"why", status}});
   }
-  if (--sync_.asked == 0 && !sync_.failed && log_ != nullptr) log_->set_synced(sync_.until);
   due_ = true;
   timer_.start_at(reactor_.now());
+  co_return status;
+}
+
+Task<void> ReplicaManager::sync_backup(Locator locator, uint64_t server_id) {
+  const Status status = co_await ask_to_sync(locator, server_id);
+  first_.assert_here();
+  if (!status.ok()) sync_.failed = true;
+  if (--sync_.asked == 0 && !sync_.failed && log_ != nullptr) log_->set_synced(sync_.until);
+}
+
+// ---- the close of a head
+
+/// This head is closed on its replicas, and the next one may take data unless this is false. If the
+/// power takes the close from all holders, recovery relies on a later head to show that the log went
+/// on, and on as many servers having it as this one names holders (LogEnd). If fewer have it, the
+/// close must be on a device first: one is enough, because a log does not end at a head that is closed
+/// somewhere, nor while one of its holders is missing
+/// (docs/design/replication.md#fewer-servers-than-replicas).
+bool ReplicaManager::close_will_last(const SegmentReplicas& front) {
+  uint32_t fewest = front.holders_named();
+  bool follows = false;
+  for (const SegmentReplicas* later : unsettled_) {
+    if (later == &front || later->segment->abandoned()) continue;
+    fewest = std::min(fewest, later->counting());
+    follows = true;
+  }
+  if (follows && fewest == front.holders_named()) return true;
+  const uint64_t id = front.segment->id();
+  if (close_sync_.segment_id != id) close_sync_ = {.segment_id = id};
+  if (!close_sync_.on_device) RC_SOMETIMES("replication.close_waits_for_a_device");
+  return close_sync_.on_device;
+}
+
+void ReplicaManager::drive_close_sync() {
+  CloseSync& sync = close_sync_;
+  if (sync.segment_id == 0 || sync.on_device || sync.asked > 0 || unsettled_.empty()) return;
+  const SegmentReplicas& front = *unsettled_.front();
+  if (front.segment->id() != sync.segment_id) return;
+  if (reactor_.now() < sync.again_at) return wake_at(sync.again_at);
+  sync.again_at = reactor_.now() + options_.retry_delay;
+  wake_at(sync.again_at);
+  for (const auto& slot : front.slots) {
+    const ListedServer* server = slot->closed() ? servers_.find(slot->server_id()) : nullptr;
+    if (server == nullptr || !server->locator) continue;
+    ++sync.asked;
+    scope_.spawn(sync_close(*server->locator, slot->server_id(), sync.segment_id));
+  }
+}
+
+Task<void> ReplicaManager::sync_close(Locator locator, uint64_t server_id, uint64_t segment_id) {
+  const Status status = co_await ask_to_sync(locator, server_id);
+  first_.assert_here();
+  if (close_sync_.segment_id != segment_id) co_return;
+  --close_sync_.asked;
+  if (!status.ok()) co_return;
+  close_sync_.on_device = close_sync_.answered = true;
 }
 
 }  // namespace ramcloud

@@ -30,7 +30,7 @@ struct SegmentReplicas {
                                       // bytes
   std::vector<std::unique_ptr<ReplicaSlot>> slots;  // R of them; slot 0 is the primary
   wire::Holders known_holders;                      // what every slot was told
-  std::vector<uint64_t> named;   // all that were among them; recovery counts so many holders
+  std::vector<uint64_t> named;                      // all that were ever among them
   std::vector<uint64_t> banned;  // backups that may have a stale replica, or may get late messages
                                  // of one; not asked again for this segment
   std::vector<uint64_t> freed;   // those of them that freed it; they may have it again when this

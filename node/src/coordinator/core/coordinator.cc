@@ -11,6 +11,12 @@
 namespace ramcloud {
 namespace {
 constexpr uint32_t kRetryAfterUs = 50'000;
+
+/// A crashed server stays in the list as long as recoveries may wait for its volume.
+Retirement::Options keep_expected(Retirement::Options options, Duration returning) {
+  options.after = std::max(options.after, returning);
+  return options;
+}
 }  // namespace
 
 /// Read by the thread that serves metrics.
@@ -57,7 +63,7 @@ Coordinator::Coordinator(RpcClient& rpc, ServiceRegistry& registry, MetadataStor
                   }),
       retirement_(
           reactor_, state_, ledger_, changes_, [this] { notifier_.push_list(); },
-          options_.retirement),
+          keep_expected(options_.retirement, options_.recoveries.query.returning)),
       replication_epochs_(state_, ledger_),
       tables_(reactor_, state_, ledger_, table_writer_, notifier_, changes_),
       detector_(rpc, state_, ledger_, term_claims_, membership_, notifier_, changes_, metrics,

@@ -14,7 +14,8 @@ namespace ramcloud {
 class Retirement {
  public:
   struct Options {
-    /// Since the crash, so that people can see it in the status.
+    /// Since the crash, so that people can see it in the status. At least as long as recoveries may
+    /// wait for its volume: of a removed server nobody expects any.
     Duration after = std::chrono::minutes(10);
     size_t at_once = 40;  // in one transaction
   };

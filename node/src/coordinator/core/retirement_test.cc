@@ -40,6 +40,18 @@ TEST_F(CoordinatorTest, AServerThatNobodyNeedsLeavesTheList) {
   EXPECT_EQ(late.id, 4u);
 }
 
+/// A master whose open head was only there still lives, and may die later.
+TEST_F(CoordinatorTest, ACrashedServerStaysAsLongAsItsVolumeIsExpected) {
+  cluster.options.retirement.after = 5s;
+  cluster.options.recoveries.query.returning = 60s;
+  start(3);
+  cluster.kill_server(server(0));
+  ASSERT_TRUE(cluster.run_until([&] { return crashed(1); }));
+  cluster.run_for(50s);
+  EXPECT_TRUE(crashed(1)) << "nothing is recovered, and all the same its volume may be needed";
+  ASSERT_TRUE(cluster.run_until([&] { return state_of(1) == wire::ServerState::kRemoved; }));
+}
+
 /// The log of the second may end on the volume of the first: as long as it is not recovered, others
 /// wait for that volume. Another server of the same volume answers in its place.
 TEST_F(CoordinatorTest, WhoMayHaveWhatARecoveryLacksStaysInTheList) {
