@@ -94,6 +94,7 @@ void Cleaner::look_at(uint32_t number, Look look) {
   const auto figures = segment != nullptr ? judge_(*segment, look) : std::nullopt;
   if (figures) note_live(parts_[number], figures->live_bytes);
   put_off_.erase(number);
+  empty_.erase(number);
   if (figures && fails_again(*segment, *figures)) put_off_.insert(number);
   if (!figures || put_off_.contains(number)) return take_off(number);
   count(parts_[number], figures->worth_cleaning() ? figures->memory_bytes - figures->live_bytes : 0,
@@ -102,6 +103,7 @@ void Cleaner::look_at(uint32_t number, Look look) {
   // On disk it takes a whole segment, however small it is in memory.
   if (counts_disk_) combined.memory_bytes = kSegmentBytes;
   order_.set(number, combined);
+  if (figures->live_bytes == 0) empty_.insert(number);
   set_seglets(*segment, *figures);
   if (!compacts()) return;
   const auto compacted = for_compaction(*segment, *figures);
@@ -165,6 +167,7 @@ void Cleaner::take_off(uint32_t number) {
   order_.erase(number);
   compaction_.erase(number);
   by_seglets_.erase(number);
+  empty_.erase(number);
   count(parts_[number], 0, 0);
   parts_[number].live_bytes = 0;
 }
@@ -289,6 +292,20 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_compaction(const Log::Mem
   return pass;
 }
 
+/// Segments without live entries. The pass makes no survivor, so it waits for no frame of a backup.
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_empty() {
+  std::vector<CleaningOrder::Chosen> chosen;
+  for (const uint32_t number : empty_) {
+    const Segment* segment = log_.closed_member(number);
+    if (segment == nullptr) continue;
+    chosen.push_back({number, {.memory_bytes = segment->memory_bytes()}});
+    if (chosen.size() == kMostVictims) break;
+  }
+  if (chosen.empty()) return nullptr;
+  RC_SOMETIMES("cleaner.cleans_empty_segments_beside_passes_that_wait");
+  return combined_pass(chosen, 0);
+}
+
 /// The best segments, as many as survivors have room for.
 std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& order,
                                                                 uint64_t room) {
@@ -302,7 +319,12 @@ std::unique_ptr<Cleaner::Worker::Pass> Cleaner::choose_combined(CleaningOrder& o
     limits.first_live_bytes = usable * kSegletBytes;
   }
   const auto chosen = order.take(now(), limits);
-  if (chosen.empty()) return nullptr;
+  return chosen.empty() ? nullptr : combined_pass(chosen, room);
+}
+
+/// A pass with these segments; `room` in seglets. None, if it would free nothing.
+std::unique_ptr<Cleaner::Worker::Pass> Cleaner::combined_pass(
+    const std::vector<CleaningOrder::Chosen>& chosen, uint64_t room) {
   auto pass = std::make_unique<Worker::Pass>();
   pass->kind = CleaningKind::kCombined;
   std::vector<Segment*> victims;
@@ -365,8 +387,10 @@ Cleaner::Begun Cleaner::begin(MayBegin may) {
   // The memory that passes hold is needed now.
   begun.urgent = decision.urgent || !log_.has_segment_for(MemoryPurpose::kWrites);
   if (decision.kind == CleaningKind::kNone || no_memory_again) return begun;
-  if (may == MayBegin::kCompaction) {
-    if (memory_is_short(memory)) begun.pass = choose_compaction(memory);
+  if (may == MayBegin::kWithoutCopies) {
+    const bool is_short = memory_is_short(memory);
+    if (is_short) begun.pass = choose_empty();
+    if (is_short && begun.pass == nullptr && compacts()) begun.pass = choose_compaction(memory);
     if (begun.pass == nullptr) return begun;
   } else {
     begun.pass = choose(memory, decision);
@@ -463,7 +487,7 @@ bool Cleaner::Worker::step() {
   if (passes_.size() < cleaner_.options_.waiting) {
     begun = cleaner_.begin(MayBegin::kAny);
   } else {
-    if (may_compact()) begun = cleaner_.begin(MayBegin::kCompaction);
+    if (may_begin_more()) begun = cleaner_.begin(MayBegin::kWithoutCopies);
     begun.urgent = true;
   }
   if (begun.pass != nullptr) {
@@ -479,14 +503,14 @@ bool Cleaner::Worker::step() {
   return committed || begun.looks_again;
 }
 
-/// Compaction needs no backup. So it goes on when passes of combined cleaning, which do, have taken
-/// all places.
-bool Cleaner::Worker::may_compact() const {
+/// Passes with survivors have taken all places, and may wait for backups: for ever, if there is no
+/// frame for the survivors. Passes without survivors go on, because they need none.
+bool Cleaner::Worker::may_begin_more() const {
   const size_t places = cleaner_.options_.waiting;
-  const auto combined = std::ranges::count_if(
-      passes_, [](const auto& pass) { return pass->kind == CleaningKind::kCombined; });
-  return cleaner_.options_.balancer.compaction && static_cast<size_t>(combined) == places &&
-         passes_.size() < 2 * places;
+  const auto copies = std::ranges::count_if(passes_, [](const auto& pass) {
+    return pass->kind == CleaningKind::kCombined && pass->live_bytes > 0;
+  });
+  return static_cast<size_t>(copies) >= places && passes_.size() < 2 * places;
 }
 
 /// True if the pass made progress. A pass without `work` is over.

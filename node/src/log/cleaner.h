@@ -108,7 +108,7 @@ class Cleaner {
       uint32_t free_seglets = 0;      // when it began
       bool committed = false;
     };
-    bool may_compact() const;
+    bool may_begin_more() const;
     bool step_one(Pass& pass);
     Cleaner& cleaner_;
     std::vector<std::unique_ptr<Pass>> passes_;
@@ -137,8 +137,8 @@ class Cleaner {
     bool urgent = false;       // waiting passes should be committed
     bool looks_again = false;  // more segments must be looked at
   };
-  /// Which passes may begin.
-  enum class MayBegin : uint8_t { kAny, kCompaction };
+  /// Which passes may begin: any, or those that make no survivors.
+  enum class MayBegin : uint8_t { kAny, kWithoutCopies };
   Begun begin(MayBegin may);
   uint64_t room_for_copies(const Log::Memory& memory) const RC_REQUIRES(mutex_);
   bool memory_is_short(const Log::Memory& memory) const RC_REQUIRES(mutex_);
@@ -148,6 +148,9 @@ class Cleaner {
       RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_combined(CleaningOrder& order, uint64_t room)
       RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> choose_empty() RC_REQUIRES(mutex_);
+  std::unique_ptr<Worker::Pass> combined_pass(const std::vector<CleaningOrder::Chosen>& chosen,
+                                              uint64_t room) RC_REQUIRES(mutex_);
   std::unique_ptr<Worker::Pass> choose_compaction(const Log::Memory& memory) RC_REQUIRES(mutex_);
   struct Fitting {
     CleaningFigures figures;
@@ -195,6 +198,7 @@ class Cleaner {
   std::vector<Part> parts_ RC_GUARDED_BY(mutex_);   // by number
   uint64_t memory_gain_bytes_ RC_GUARDED_BY(mutex_) = 0;  // of all parts
   uint64_t tombstone_bytes_ RC_GUARDED_BY(mutex_) = 0;    // of all parts
+  std::set<uint32_t> empty_ RC_GUARDED_BY(mutex_);        // without live entries; in order_, too
   std::set<uint32_t> in_progress_ RC_GUARDED_BY(mutex_);  // victims of passes
   std::set<uint32_t> put_off_ RC_GUARDED_BY(mutex_);      // a pass with each alone found no memory
   /// Segments are chosen by what they take on disk, however small they are in memory.

@@ -358,6 +358,47 @@ TEST(Cleaner, CompactsWhileAllPlacesAreTakenByPassesThatWait) {
   EXPECT_LE(worker.passes(), 2u);
 }
 
+/// A table is dropped while passes find no frames for their survivors: segments that need none still
+/// leave, and with them their frames.
+TEST(Cleaner, CleansEmptySegmentsWhileAllPlacesAreTakenByPassesThatWait) {
+  for (const bool compaction : {false, true}) {
+    TestLog parts(40, true, 1, true, 1);
+    VirtualClock clock;
+    Keys keys(parts.log);
+    CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
+    options.balancer.compaction = compaction;
+    options.balancer.disk_expansion = 1;  // the limit is near: combined cleaning comes first
+    options.waiting = 1;
+    std::vector<uint64_t> live;  // of the victims of each pass
+    Cleaner cleaner(parts.log, clock, options, judge,
+                    [&](CleaningKind kind, const std::vector<Segment*>& victims) {
+                      live.push_back(0);
+                      for (const Segment* victim : victims) live.back() += victim->live_bytes();
+                      std::unique_ptr<CleaningWork> work = std::make_unique<Done>();
+                      if (live.back() > 0 && kind == CleaningKind::kCombined) {
+                        work = std::make_unique<Waiting>();
+                      }
+                      return work;
+                    });
+    Cleaner::Worker worker(cleaner);
+    uint64_t key = 0;
+    while (keys.write(key, value_for(1, 1)) == StatusCode::kOk) ++key;
+    const auto drop = [&](uint64_t one) {
+      const auto at = keys.by_key.find("key" + std::to_string(one));
+      parts.log.mark_dead(at->second);
+      keys.by_key.erase(at);
+    };
+    for (uint64_t dead = 0; dead < key; dead += 2) drop(dead);
+    for (int i = 0; i < 100; ++i) (void)worker.step();
+    ASSERT_GE(worker.passes(), 1u) << cleaner.state().why;
+    ASSERT_EQ(std::ranges::count(live, 0u), 0);
+    for (uint64_t dead = 1; dead < key; dead += 2) drop(dead);
+    for (int i = 0; i < 100; ++i) (void)worker.step();
+    EXPECT_GE(std::ranges::count(live, 0u), 1) << cleaner.state().why;
+    EXPECT_LE(worker.passes(), 2u);
+  }
+}
+
 /// The victims are small, and wholly live: by the figures the pass wins no memory. But its survivors
 /// have taken memory already, and that of the victims comes back.
 TEST(Cleaner, WritersWaitForPassesThatWait) {
