@@ -204,6 +204,9 @@ TEST_P(SyncSim, AHeadOnFewerServersWaitsUntilTheOneBeforeIsOnADevice) {
   rig.put("a", 1000);
   ASSERT_TRUE(rig.all_durable());
   rig.crash_backup(0);
+  ASSERT_TRUE(rig.run_until([&] { return rig.log_->find_segment(1)->closed(); }));
+  // No later open has its device synced, and the close with it, before something is durable.
+  for (SimNode* node : rig.nodes_) node->disk().set_sync_time(std::chrono::milliseconds(50));
   ASSERT_TRUE(rig.run_until([&] { return rig.log_->head().segment_id() > 1; }));
   const log::LogPosition start = rig.log_->head();
   rig.put("b", 1000);
