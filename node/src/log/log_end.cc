@@ -185,10 +185,10 @@ bool Decision::ends_open(uint64_t segment_id) const {
 /// Power cuts explain what the found replicas of an open head lack. All the same, others may have
 /// more, if the master closed this head and the power took the close: it went on in a later head, or
 /// it gave up these replicas and copied the segment. A later head has data on as many servers as
-/// this one names holders, unless the close was on devices first, where no power cut takes it
+/// this one names holders, unless the close was on a device first, where no power cut takes it
 /// (ReplicaManager::close_will_last()). Its frames were on their devices before this head was closed.
-/// So as long as fewer have not answered, somebody would have shown it. A closed segment that the master copies may be
-/// on one server.
+/// So as long as fewer have not answered, somebody would have shown it. A closed segment that the
+/// master copies may be on one server.
 bool Decision::others_may_have_more(uint64_t segment_id) const {
   if (answers_.unheard.empty()) return false;
   if (known_closed(segment_id)) return true;
