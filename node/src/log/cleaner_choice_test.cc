@@ -329,17 +329,22 @@ struct Waiting final : CleaningWork {
   Result result() const override { return {}; }
 };
 
+/// The disk's limit is near, so combined cleaning comes first, and one pass of it takes all places.
+CleanerOptions one_waits(bool compaction) {
+  CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
+  options.balancer.compaction = compaction;
+  options.balancer.disk_expansion = 1;
+  options.waiting = 1;
+  return options;
+}
+
 /// Combined cleaning waits for backups. Compaction does not need them.
 TEST(Cleaner, CompactsWhileAllPlacesAreTakenByPassesThatWait) {
   TestLog parts(40, true, 1, true, 1);
   VirtualClock clock;
   Keys keys(parts.log);
-  CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
-  options.balancer.compaction = true;
-  options.balancer.disk_expansion = 1;  // the limit is near: combined cleaning comes first
-  options.waiting = 1;
   std::vector<CleaningKind> made;
-  Cleaner cleaner(parts.log, clock, options, judge,
+  Cleaner cleaner(parts.log, clock, one_waits(true), judge,
                   [&](CleaningKind kind, const std::vector<Segment*>&) {
                     made.push_back(kind);
                     std::unique_ptr<CleaningWork> work = std::make_unique<Done>();
@@ -365,12 +370,8 @@ TEST(Cleaner, CleansEmptySegmentsWhileAllPlacesAreTakenByPassesThatWait) {
     TestLog parts(40, true, 1, true, 1);
     VirtualClock clock;
     Keys keys(parts.log);
-    CleanerOptions options{.policy = CleaningPolicy::kGreedy, .balancer = {}, .victims = 1};
-    options.balancer.compaction = compaction;
-    options.balancer.disk_expansion = 1;  // the limit is near: combined cleaning comes first
-    options.waiting = 1;
     std::vector<uint64_t> live;  // of the victims of each pass
-    Cleaner cleaner(parts.log, clock, options, judge,
+    Cleaner cleaner(parts.log, clock, one_waits(compaction), judge,
                     [&](CleaningKind kind, const std::vector<Segment*>& victims) {
                       live.push_back(0);
                       for (const Segment* victim : victims) live.back() += victim->live_bytes();
