@@ -56,8 +56,7 @@ void ServeOrders::show(const ServedRanges& served, bool not_there) {
 
 Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
   BackOff back_off(options_.retry_min, options_.retry_max);
-  const auto place = serving_.emplace(served.server_id, served.table_id);
-  const auto unserved = unserved_.insert(served.master_id);
+  const auto place = serving_.emplace(served.server_id, served.master_id);
   while (state_.up_server(served.server_id) != nullptr) {
     wire::ServeRecoveredRequest request;
     request.tablets = still_its(served);
@@ -85,7 +84,6 @@ Task<void> ServeOrders::serve_until_heard(ServedRanges served) {
   }
   show(served, false);
   serving_.erase(place);
-  unserved_.erase(unserved);
 }
 
 void ServeOrders::give_up_former(uint64_t attempt) {

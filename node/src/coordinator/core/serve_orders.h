@@ -2,8 +2,8 @@
 // give up the rest. docs/design/recovery.md#recovery-of-one-server.
 #pragma once
 
+#include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,7 +53,9 @@ class ServeOrders {
   void give_up_former(uint64_t attempt);
   /// No order is repeated for tablets that may have been of this dead master.
   bool all_serve(uint64_t master_id) const {
-    return !unserved_.contains(master_id) && !unserved_.contains(ServedRanges::kAnyMaster);
+    return std::ranges::none_of(serving_, [&](const auto& order) {
+      return order.second == master_id || order.second == ServedRanges::kAnyMaster;
+    });
   }
 
  private:
@@ -68,8 +70,7 @@ class ServeOrders {
   RecoveryCalls& calls_;
   Changes& changes_;
   const Options& options_;
-  std::multimap<uint64_t, uint64_t> serving_;  // server, table
-  std::multiset<uint64_t> unserved_;           // dead masters, of these orders
+  std::multimap<uint64_t, uint64_t> serving_;  // server, dead master
   TaskScope scope_;
 };
 
